@@ -1,0 +1,48 @@
+# Every task of the project; `make help` lists them. All set-up happens in .venv.
+PYTHON ?= python3
+BIN := .venv/bin
+export TF_CPP_MIN_LOG_LEVEL ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-all lint types layers unit format bench clean
+
+help: ## list the tasks
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.venv/.ready: pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "mixdown needs Python 3.11 or newer; set PYTHON=...")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@
+
+demo: .venv/.ready ## install, then rewrite a real training step and show what changed
+	@$(BIN)/python examples/rewrite_graph.py
+
+test: lint types layers unit ## install, then lint, types, layers and the tests (under 12 minutes)
+
+test-all: lint types layers ## everything, the slow tests included
+	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+lint: .venv/.ready ## ruff: format and lint
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: .venv/.ready ## mypy, strict
+	$(BIN)/mypy
+
+layers: .venv/.ready ## import-linter: imports go one way
+	$(BIN)/lint-imports
+
+unit: .venv/.ready ## pytest without the slow tests
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m 'not slow'
+
+format: .venv/.ready ## let ruff format and mend what it can
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: .venv/.ready ## print every benchmark's table of ratios
+	@for script in plan_time scaler_overhead; do $(BIN)/python benchmarks/$$script.py || exit 1; done
+
+clean: ## remove the environment and all caches
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

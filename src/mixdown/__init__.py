@@ -1,0 +1,37 @@
+"""Automatic mixed precision by graph rewrite, with loss scaling. The public names, resolved on first use."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+# Public name -> module that defines it. Nothing here is imported before it is used: `import mixdown` needs no framework.
+_HOMES = {
+    "DynamicLossScale": "mixdown.tensorflow.loss_scale",
+    "FixedLossScale": "mixdown.tensorflow.loss_scale",
+    "LossScale": "mixdown.tensorflow.loss_scale",
+    "LossScaleError": "mixdown.scaling",
+    "LossScaleOptimizer": "mixdown.tensorflow.optimizers",
+    "MixedPrecisionLossScaleOptimizer": "mixdown.tensorflow.v1_optimizer",
+    "GraphError": "mixdown.core",
+    "MixdownError": "mixdown.core",
+    "PlanError": "mixdown.core",
+    "Policy": "mixdown.core",
+    "PolicyError": "mixdown.core",
+    "rewrite_graph_def": "mixdown.tensorflow.rewrite",
+}
+
+__all__ = [*sorted(_HOMES), "__version__"]  # noqa: PLE0604 - the table above holds strings
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - a public name may be a class or a function
+    """Import the module behind a public name when the name is first asked for."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'mixdown' has no attribute {name!r}; it has {', '.join(sorted(_HOMES))}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

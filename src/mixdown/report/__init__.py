@@ -1,0 +1,1 @@
+"""A plan, or a run, for people."""

@@ -1,0 +1,114 @@
+"""The loss-scale state machine, written once. Read `after` first: it is the algorithm.
+
+A scale that is too small lets gradients underflow, one that is too large lets them overflow. The machine raises the
+scale after `increment_period` good steps in a row and lowers it after `tolerance` bad steps in a row; a bad step (any
+gradient not finite) is never applied. The scale always stays within [floor, ceiling].
+
+`after` is plain arithmetic over whatever numbers it is given: Python floats, NumPy scalars, or the tensors of a host,
+which passes its own `where`. So the tests of this file are the tests of every host.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import isfinite
+from numbers import Integral, Real
+from typing import Any, NamedTuple
+
+Number = Any  # a Python, NumPy or host number: the machine uses + * / comparisons and the `where` it is given
+Where = Callable[[Number, Number, Number], Number]  # where(condition, if_true, if_false)
+
+LARGEST_SCALE = 2.0**127
+"""The largest power of two a float32 holds: growth stops before the scaled loss could only be inf."""
+
+
+@dataclass(frozen=True, slots=True)
+class Law:
+    """The constants of a dynamic loss scale.
+
+    Args:
+        initial: the scale of the first step.
+        increment_period: good steps in a row before the scale grows.
+        multiplier: the factor of growth, and of a drop.
+        floor: the scale never drops below this.
+        ceiling: a growth that would pass this is not taken.
+        tolerance: bad steps in a row before the scale drops.
+
+    Raises:
+        TypeError: an argument is not a number, or is a bool.
+        ValueError: an argument is not finite or out of range.
+    """
+
+    initial: float = 2.0**15
+    increment_period: int = 2000
+    multiplier: float = 2.0
+    floor: float = 1.0
+    ceiling: float = LARGEST_SCALE
+    tolerance: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("initial", "multiplier", "floor", "ceiling"):
+            object.__setattr__(self, name, positive_real(name, getattr(self, name)))
+        for name in ("increment_period", "tolerance"):
+            object.__setattr__(self, name, positive_integer(name, getattr(self, name)))
+        if self.multiplier <= 1:
+            raise ValueError(f"multiplier must be greater than 1, got {self.multiplier}: the scale could never grow.")
+        if self.ceiling > LARGEST_SCALE:
+            raise ValueError(f"ceiling must be at most 2**127, got {self.ceiling}: a larger scale makes every loss inf.")
+        if not self.floor <= self.initial <= self.ceiling:
+            raise ValueError(
+                f"the initial scale must lie between floor and ceiling, got {self.initial} outside "
+                f"[{self.floor}, {self.ceiling}]. Pass floor= or ceiling= to widen them."
+            )
+
+
+class State(NamedTuple):
+    """What changes from step to step, and all of it is saved with the optimizer."""
+
+    scale: Number
+    good_steps: Number  # finite steps since the scale last changed or a bad step came
+    bad_steps: Number  # non-finite steps in a row towards the next drop
+
+
+def start(law: Law) -> State:
+    """The state before the first step."""
+    return State(law.initial, 0, 0)
+
+
+def after(law: Law, state: State, *, finite: Number, where: Where) -> State:
+    """The state after a step whose gradients were all finite, or not.
+
+    finite:     one more good step; at `increment_period` of them the scale grows by `multiplier`, unless that would
+                pass the ceiling, and the count starts again.
+    not finite: the count of good steps starts again; at `tolerance` bad steps in a row the scale drops by
+                `multiplier`, but never below the floor.
+    """
+    good, bad = state.good_steps + 1, state.bad_steps + 1
+    due, intolerable = good >= law.increment_period, bad >= law.tolerance
+    # Compared before multiplying, so that no inf is ever computed.
+    may_grow = state.scale <= law.ceiling / law.multiplier
+    grown = state.scale * where(may_grow, law.multiplier, 1.0)
+    lowered = state.scale / law.multiplier
+    dropped = where(lowered > law.floor, lowered, law.floor)
+    return State(
+        scale=where(finite, where(due, grown, state.scale), where(intolerable, dropped, state.scale)),
+        good_steps=where(finite, where(due, 0, good), 0),
+        bad_steps=where(finite, 0, where(intolerable, 0, bad)),
+    )
+
+
+def positive_real(name: str, value: object) -> float:
+    """The value as a float, refused unless it is a finite number above zero."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number, got {value!r} of type {type(value).__name__}.")
+    if not isfinite(value) or value <= 0:
+        raise ValueError(f"{name} must be finite and greater than 0, got {value}.")
+    return float(value)
+
+
+def positive_integer(name: str, value: object) -> int:
+    """The value as an int, refused unless it is a whole number above zero."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(f"{name} must be a whole number, got {value!r} of type {type(value).__name__}.")
+    if value < 1:
+        raise ValueError(f"{name} must be at least 1, got {value}.")
+    return int(value)
