@@ -1,18 +1,18 @@
 """Automatic mixed precision by graph rewrite, with loss scaling. The public names, resolved on first use."""
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 __version__ = "0.1.0"
 
-# Public name -> module that defines it. Nothing here is imported before it is used: `import mixdown` needs no framework.
+# Public name -> the module that defines it, imported on first use: `import mixdown` needs no framework.
 _HOMES = {
     "DynamicLossScale": "mixdown.tensorflow.loss_scale",
     "FixedLossScale": "mixdown.tensorflow.loss_scale",
     "LossScale": "mixdown.tensorflow.loss_scale",
     "LossScaleError": "mixdown.scaling",
     "LossScaleOptimizer": "mixdown.tensorflow.optimizers",
-    "MixedPrecisionLossScaleOptimizer": "mixdown.tensorflow.v1_optimizer",
+    "MixedPrecisionLossScaleOptimizer": "mixdown.tensorflow.optimizers.v1",
     "GraphError": "mixdown.core",
     "MixdownError": "mixdown.core",
     "PlanError": "mixdown.core",

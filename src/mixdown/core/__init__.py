@@ -1,0 +1,30 @@
+"""The planner, free of any framework: a Graph and a Policy in, a Plan out. Start with `plan.make_plan`."""
+
+from mixdown.core.errors import GraphError, MixdownError, PlanError, PolicyError
+from mixdown.core.graph import Agreement, Graph, Op, Role, Site, Tensor, Tie
+from mixdown.core.paint import Paint, Stroke
+from mixdown.core.plan import Cast, Plan, make_plan
+from mixdown.core.policy import Level, Policy
+from mixdown.rules import Category
+
+__all__ = [
+    "Agreement",
+    "Cast",
+    "Category",
+    "Graph",
+    "GraphError",
+    "Level",
+    "MixdownError",
+    "Op",
+    "Paint",
+    "Plan",
+    "PlanError",
+    "Policy",
+    "PolicyError",
+    "Role",
+    "Site",
+    "Stroke",
+    "Tensor",
+    "Tie",
+    "make_plan",
+]

@@ -1,0 +1,110 @@
+"""The host-neutral view of a graph: ops with sites, tensors between sites, and ties among sites.
+
+A host shows only what can be painted: the float32 ports of its ops. Whatever is special about it (tensor lists, loops,
+calls, fixed types, feeds and fetches, devices, kernels) it reduces to the fields below. Ops come sorted by function and
+name, so that a plan does not depend on the order in which the host happened to list them.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+from typing import NamedTuple
+
+
+class Role(Enum):
+    """What a site is, beyond a port of its op."""
+
+    PLAIN = "plain"  # computes
+    CONDUIT = "conduit"  # carries a value into or out of a function: clear, whatever the lists say
+    VARIABLE_READ = "variable read"  # the value of a reference variable: clear ops next to it do not make it low
+    CONVERSION = "conversion"  # the output of a cast that is already there: follows its consumers for free
+
+
+class Site(NamedTuple):
+    """The ports of one op that must share a dtype: the thing that is painted."""
+
+    op: int
+    attribute: str
+    legal: bool  # the op is defined for the low dtype here
+    kernel: bool  # the device has a low kernel for it
+    role: Role = Role.PLAIN
+
+
+class Op(NamedTuple):
+    """One operation with at least one float32 port."""
+
+    name: str
+    kind: str
+    function: str  # the function it stands in, "" for the outermost graph
+    sites: tuple[int, ...]
+    frozen: str | None = None  # why its types must not change (fetched, on another device, ...), if so
+    position: int = 0  # where the host listed it
+
+    @property
+    def label(self) -> str:
+        """The name for people."""
+        return f"{self.name} in {self.function}" if self.function else self.name
+
+
+class Tensor(NamedTuple):
+    """One float32 value: the site that makes it and the sites that read it. A cast may stand on it."""
+
+    name: str
+    site: int
+    consumers: tuple[int, ...]
+
+
+class Agreement(Enum):
+    """How tied sites that disagree are brought together."""
+
+    SPREAD = "spread"  # full if any is denied, else low if any is low (the elements of a tensor list)
+    UNANIMOUS = "unanimous"  # low only if all are low (loop-carried values, call signatures)
+
+
+class Tie(NamedTuple):
+    """Sites that must get the same paint."""
+
+    sites: tuple[int, ...]
+    agreement: Agreement
+    frozen: str | None = None  # why it must stay full (a list handle that leaves the graph, ...), if so
+    followers: tuple[int, ...] = ()  # sites that take the paint of the others and have no say
+
+
+@dataclass(frozen=True)
+class Graph:
+    """All that a planner may know."""
+
+    ops: tuple[Op, ...]
+    sites: tuple[Site, ...]
+    tensors: tuple[Tensor, ...]
+    ties: tuple[Tie, ...] = ()
+    flows: tuple[tuple[int, int], ...] = ()
+    """Hidden wires from site to site on which no cast can stand: through a tensor list, or into a function."""
+
+    @cached_property
+    def successors(self) -> list[list[int]]:
+        """Per site, the sites that its value flows to."""
+        out: list[list[int]] = [[] for _ in self.sites]
+        for tensor in self.tensors:
+            out[tensor.site].extend(tensor.consumers)
+        for source, target in self.flows:
+            out[source].append(target)
+        return out
+
+    @cached_property
+    def predecessors(self) -> list[list[int]]:
+        """Per site, the sites whose values flow to it."""
+        out: list[list[int]] = [[] for _ in self.sites]
+        for source, targets in enumerate(self.successors):
+            for target in targets:
+                out[target].append(source)
+        return out
+
+    def kind(self, site: int) -> str:
+        """The kind of a site's op."""
+        return self.ops[self.sites[site].op].kind
+
+    def label(self, site: int) -> str:
+        """The name of a site for people: its op, and the attribute where the op has several."""
+        op = self.ops[self.sites[site].op]
+        return f"{op.label}.{self.sites[site].attribute}" if len(op.sites) > 1 else op.label

@@ -1,0 +1,133 @@
+"""The finished decision. Start with `make_plan`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from mixdown.core.check import offenders
+from mixdown.core.errors import PlanError
+from mixdown.core.paint import Canvas, Paint, Stroke
+from mixdown.core.scene import Scene
+from mixdown.core.stages import STAGES
+from mixdown.core.why import explain
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from mixdown.core.graph import Graph
+    from mixdown.core.policy import Policy
+
+
+class Cast(NamedTuple):
+    """A conversion that the plan inserts behind a tensor, for all its consumers of the other paint."""
+
+    tensor: int
+    to: Paint
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What becomes low, which casts that takes, and why. Two plans are equal if they decide the same."""
+
+    scene: Scene
+    paints: tuple[Paint, ...]
+    strokes: tuple[tuple[Stroke, ...], ...]
+    casts: tuple[Cast, ...]
+
+    @property
+    def graph(self) -> Graph:
+        """The graph the plan is for."""
+        return self.scene.graph
+
+    @property
+    def policy(self) -> Policy:
+        """The policy it follows."""
+        return self.scene.policy
+
+    @property
+    def changes_anything(self) -> bool:
+        """Whether any site is low."""
+        return Paint.LOW in self.paints
+
+    @property
+    def idle_overrides(self) -> list[str]:
+        """The policy's name, scope and attribute overrides that match no op of this graph."""
+        return [override.subject for override, sites in self.scene.selected if not sites]
+
+    def why(self, op: str) -> str:
+        """The chain of causes behind the paint of an op, for people.
+
+        Raises:
+            KeyError: the graph has no such op, or it has nothing that could be low.
+        """
+        return explain(self.scene, self.strokes, op)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plan as plain data, for JSON and for comparison."""
+        label = self.graph.label
+        return {
+            "policy": self.policy.to_dict(),
+            "sites": {label(site): [_plain(self.graph, stroke) for stroke in s] for site, s in enumerate(self.strokes)},
+            "casts": sorted([self.graph.tensors[cast.tensor].name, cast.to.value] for cast in self.casts),
+        }
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Plan) and self.to_dict() == other.to_dict()
+
+    __hash__ = None  # type: ignore[assignment]  # compared by value, and too large to be a key
+
+
+def make_plan(graph: Graph, policy: Policy) -> Plan:
+    """Paint a graph as the policy says, and prove the result against the laws.
+
+    A site that breaks a law is demoted and the painting made again.
+
+    Raises:
+        PlanError: the same site broke a law twice, which only a bug can cause.
+    """
+    demoted: dict[int, str] = {}
+    while True:
+        scene = Scene(graph, policy, demoted)
+        strokes = paint(scene)
+        paints = [history[-1].paint for history in strokes]
+        culprits = offenders(scene, paints)
+        if not culprits:
+            return Plan(
+                scene, tuple(paints), tuple(tuple(history) for history in strokes), tuple(_casts(graph, paints))
+            )
+        demoted = _demote(graph, demoted, culprits)
+
+
+def paint(scene: Scene) -> list[list[Stroke]]:
+    """Run the stages in order: every site's strokes, the last of which is its paint."""
+    canvas: Canvas = [None] * len(scene.graph.sites)
+    history: list[list[Stroke]] = [[] for _ in canvas]
+    for stage in STAGES:
+        for site, stroke in stage(scene, canvas).items():
+            canvas[site] = stroke.paint
+            history[site].append(stroke)
+    return history
+
+
+def _demote(graph: Graph, demoted: Mapping[int, str], culprits: Mapping[int, str]) -> dict[int, str]:
+    if again := sorted(demoted.keys() & culprits.keys()):
+        site = again[0]
+        raise PlanError(
+            f"{graph.label(site)} cannot be planned: {culprits[site]}, also after it was made to stay full."
+        )
+    return {**demoted, **culprits}
+
+
+def _casts(graph: Graph, paints: Sequence[Paint]) -> list[Cast]:
+    out = []
+    for index, tensor in enumerate(graph.tensors):
+        made = paints[tensor.site]
+        wanted = next((paints[site] for site in tensor.consumers if paints[site] is not made), None)
+        if wanted is not None:
+            out.append(Cast(index, wanted))
+    return out
+
+
+def _plain(graph: Graph, stroke: Stroke) -> list[Any]:
+    return [stroke.paint.value, stroke.stage, [graph.label(site) for site in stroke.because]]

@@ -1,0 +1,217 @@
+"""The policy: every choice a user can make, in one immutable value that checks itself when built."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Literal
+
+from mixdown.core.environment import level_name, list_edits
+from mixdown.core.errors import PolicyError
+from mixdown.core.override import Override
+from mixdown.rules import RULE_SETS, Category, RuleSet, known_kinds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+LOW_DTYPES = ("float16", "bfloat16")
+STRATEGIES = ("grappler",)
+EVERY_DEVICE = "all"
+
+
+class Level(Enum):
+    """How much of the lists is used."""
+
+    DEFAULT = "default"
+    TREAT_INFER_AS_DENY = "treat_infer_as_deny"  # infer ops are dangerous too
+    TENSOR_CORES_ONLY = "tensor_cores_only"  # nothing but allow ops is low, each with casts of its own
+
+    def apply(self, category: Category) -> Category:
+        """What a category means at this level."""
+        match self:
+            case Level.DEFAULT:
+                return category
+            case Level.TREAT_INFER_AS_DENY:
+                return Category.DENY if category is Category.INFER else category
+            case Level.TENSOR_CORES_ONLY:
+                return category if category is Category.ALLOW else Category.BARRIER
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What may be low, where, and how it is decided.
+
+    Args:
+        low: the 16-bit dtype, "float16" or "bfloat16".
+        rules: the name of a rule set: "documented", "tf-2.19" or "tf-2.21".
+        strategy: how a plan is made: "grappler" is TensorFlow's staged procedure.
+        devices: "gpu", "all", or device types such as ("GPU", "CPU"): where ops may be low.
+        level: how much of the lists is used, see `Level`.
+        overrides: changes to the lists, in order; made by the `with_*` methods.
+        custom_kinds: kinds TensorFlow does not know, declared by `with_custom`.
+
+    Raises:
+        PolicyError: a value is unknown, or two overrides contradict each other.
+    """
+
+    low: str = "float16"
+    rules: str = "documented"
+    strategy: str = "grappler"
+    devices: str | tuple[str, ...] = "gpu"
+    level: Level | str = Level.DEFAULT
+    overrides: tuple[Override, ...] = ()
+    custom_kinds: frozenset[str] = field(default_factory=frozenset)
+
+    def __post_init__(self) -> None:
+        _choose("low dtype", self.low, LOW_DTYPES)
+        _choose("rule set", self.rules, RULE_SETS)
+        _choose("strategy", self.strategy, STRATEGIES)
+        object.__setattr__(self, "devices", _device_types(self.devices))
+        object.__setattr__(self, "level", _level(self.level))
+        for override in self.overrides:
+            self._check_kinds(override)
+        _refuse_contradictions(self.overrides)
+
+    @property
+    def rule_set(self) -> RuleSet:
+        """The lists behind the name."""
+        return RULE_SETS[self.rules][self.low]
+
+    def admits(self, device_type: str) -> bool:
+        """Whether ops on this type of device may be low."""
+        return self.devices == EVERY_DEVICE or device_type in self.devices
+
+    def categories(self) -> dict[str, Category]:
+        """The category of every listed kind, before overrides that look at more than the kind."""
+        lists = dict(self.rule_set.categories)
+        lists.update((override.kind, override.category) for override in self.overrides if override.is_plain)
+        return {kind: self.at_level(category) for kind, category in lists.items()}
+
+    def at_level(self, category: Category) -> Category:
+        """What a category means at this policy's level."""
+        return Level(self.level).apply(category)
+
+    def with_allow(self, *kinds: str, name: str = "", scope: str = "", attribute: str = "") -> Policy:
+        """A copy in which these ops are always low."""
+        return self._with(Category.ALLOW, kinds, name, scope, attribute)
+
+    def with_deny(self, *kinds: str, name: str = "", scope: str = "", attribute: str = "") -> Policy:
+        """A copy in which these ops are never low, nor infer and clear ops after them."""
+        return self._with(Category.DENY, kinds, name, scope, attribute)
+
+    def with_infer(self, *kinds: str, name: str = "", scope: str = "", attribute: str = "") -> Policy:
+        """A copy in which these ops are low unless they follow a deny op."""
+        return self._with(Category.INFER, kinds, name, scope, attribute)
+
+    def with_clear(self, *kinds: str, name: str = "", scope: str = "", attribute: str = "") -> Policy:
+        """A copy in which these ops do as their neighbours do."""
+        return self._with(Category.CLEAR, kinds, name, scope, attribute)
+
+    def with_keep(self, *kinds: str, name: str = "", scope: str = "", attribute: str = "") -> Policy:
+        """A copy in which these ops stay float32; unlike `with_deny`, ops after them are not affected."""
+        return self._with(Category.BARRIER, kinds, name, scope, attribute)
+
+    def with_custom(self, *kinds: str) -> Policy:
+        """A copy that knows these kinds: declare ops of your own here before you put them on a list."""
+        return replace(self, custom_kinds=self.custom_kinds | frozenset(kinds))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The policy as plain data, for JSON; `from_dict` brings it back."""
+        return {
+            "low": self.low,
+            "rules": self.rules,
+            "strategy": self.strategy,
+            "devices": self.devices if isinstance(self.devices, str) else list(self.devices),
+            "level": Level(self.level).value,
+            "overrides": [override.to_dict() for override in self.overrides],
+            "custom_kinds": sorted(self.custom_kinds),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Policy:
+        """The policy that `to_dict` wrote.
+
+        Raises:
+            PolicyError: a key is unknown or a value is not acceptable.
+        """
+        fields = dict(data)
+        if unknown := sorted(set(fields) - set(cls.__dataclass_fields__)):
+            raise PolicyError(f"A policy has no {', '.join(unknown)}; it has {', '.join(cls.__dataclass_fields__)}.")
+        fields["overrides"] = tuple(Override.from_dict(item) for item in fields.get("overrides", ()))
+        fields["custom_kinds"] = frozenset(fields.get("custom_kinds", ()))
+        if isinstance(fields.get("devices"), list):
+            fields["devices"] = tuple(fields["devices"])
+        return cls(**fields)
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] | None = None, **fields: Any) -> Policy:  # noqa: ANN401 - the constructor's
+        """The policy that TensorFlow's own `TF_AUTO_MIXED_PRECISION_GRAPH_REWRITE_*` variables describe.
+
+        Args:
+            environment: where to look, by default the environment of the process.
+            fields: what the variables do not say: `low`, `rules`, `strategy`, `devices`.
+
+        Raises:
+            PolicyError: a variable has a value TensorFlow would ignore, or lists that overlap.
+        """
+        values = os.environ if environment is None else environment
+        policy = cls(**fields)
+        edits = list_edits(policy.rule_set.categories, values)
+        overrides = tuple(Override(category, kind) for kind, category in edits.items())
+        return replace(policy, overrides=overrides, level=level_name(values) or policy.level)
+
+    def _with(self, category: Category, kinds: tuple[str, ...], name: str, scope: str, attribute: str) -> Policy:
+        new = Override.each(category, kinds, name=name, scope=scope, attribute=attribute)
+        return replace(self, overrides=(*self.overrides, *new))
+
+    def _check_kinds(self, override: Override) -> None:
+        for kind in override.kinds:
+            if kind not in known_kinds() and kind not in self.custom_kinds:
+                raise PolicyError(
+                    f"TensorFlow has no op kind {kind!r}{_suggestion(kind, known_kinds())}. "
+                    f"If it is an op of your own, declare it first: policy.with_custom({kind!r})."
+                )
+
+
+def _choose(what: str, value: object, choices: Iterable[str]) -> None:
+    if value not in (known := tuple(choices)):
+        raise PolicyError(f"Unknown {what} {value!r}{_suggestion(str(value), known)}: choose from {', '.join(known)}.")
+
+
+def _suggestion(word: str, known: Iterable[str]) -> str:
+    close = get_close_matches(word, known, n=1, cutoff=0.6) or [k for k in known if k.lower() == word.lower()]
+    return f" (did you mean {close[0]!r}?)" if close else ""
+
+
+def _device_types(devices: object) -> Literal["all"] | tuple[str, ...]:
+    if devices == EVERY_DEVICE:
+        return "all"
+    if devices == "gpu":
+        return ("GPU",)
+    if (
+        isinstance(devices, tuple)
+        and devices
+        and all(isinstance(d, str) and re.fullmatch("[A-Z_]+", d) for d in devices)
+    ):
+        return devices
+    raise PolicyError(f"Unknown devices {devices!r}: give 'gpu', 'all', or device types such as ('GPU', 'CPU').")
+
+
+def _level(level: Level | str) -> Level:
+    if not isinstance(level, Level):
+        _choose("level", level, [known.value for known in Level])
+    return Level(level)
+
+
+def _refuse_contradictions(overrides: tuple[Override, ...]) -> None:
+    seen: dict[tuple[object, ...], Category] = {}
+    for override in overrides:
+        before = seen.setdefault(override.selector, override.category)
+        if before is not override.category:
+            raise PolicyError(
+                f"{override.subject} is put on both {before.value} and {override.category.value}: "
+                f"leave out one of the two."
+            )

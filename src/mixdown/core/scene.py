@@ -1,0 +1,78 @@
+"""A graph as one policy sees it: the category of every site, and which sites may change at all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from mixdown.core.graph import Agreement, Role
+from mixdown.rules import Category
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mixdown.core.graph import Graph, Tie
+    from mixdown.core.override import Override
+    from mixdown.core.policy import Policy
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What the stages look at. Nothing in it changes while a plan is made."""
+
+    graph: Graph
+    policy: Policy
+    demoted: Mapping[int, str] = field(default_factory=dict)
+    """Sites that broke a law in an earlier attempt, with the law: they stay full."""
+
+    @cached_property
+    def categories(self) -> list[Category]:
+        """The category of every site."""
+        listed, ops = self.policy.categories(), self.graph.ops
+        barrier, clear, conduit = Category.BARRIER, Category.CLEAR, Role.CONDUIT
+        out = [clear if site.role is conduit else listed.get(ops[site.op].kind, barrier) for site in self.graph.sites]
+        for override, sites in self.selected:
+            for site in sites:
+                out[site] = self.policy.at_level(override.category)
+        return out
+
+    @cached_property
+    def selected(self) -> list[tuple[Override, list[int]]]:
+        """The overrides that look at more than the kind, in order, each with the sites it matches."""
+        special = [override for override in self.policy.overrides if not override.is_plain]
+        return [(override, self._matching(override)) for override in special]
+
+    def _matching(self, override: Override) -> list[int]:
+        return [
+            site
+            for op in self.graph.ops
+            if override.matches(op.kind, op.name)
+            for site in op.sites
+            if override.attribute in ("", self.graph.sites[site].attribute)
+        ]
+
+    @cached_property
+    def candidates(self) -> list[bool]:
+        """Per site, whether it may change: its op is not frozen and it was not demoted."""
+        ops, demoted = self.graph.ops, self.demoted
+        return [ops[site.op].frozen is None and index not in demoted for index, site in enumerate(self.graph.sites)]
+
+    @cached_property
+    def supports(self) -> list[bool]:
+        """Per site, whether it may change and its op can run low on its device."""
+        return [
+            free and site.legal and site.kernel for free, site in zip(self.candidates, self.graph.sites, strict=True)
+        ]
+
+    def sites_of(self, category: Category) -> list[int]:
+        """The sites of one category."""
+        return [site for site, its in enumerate(self.categories) if its is category]
+
+    def mask(self, *categories: Category) -> list[bool]:
+        """Per site, whether its category is one of these."""
+        return [category in categories for category in self.categories]
+
+    def ties(self, agreement: Agreement) -> list[Tie]:
+        """The ties of one agreement."""
+        return [tie for tie in self.graph.ties if tie.agreement is agreement]

@@ -1,0 +1,197 @@
+"""The painting, one function a stage. Read STAGES first: it is the algorithm.
+
+A stage looks at the scene and at the canvas as the stages before left it, and returns the strokes it adds. Before the
+last stage FULL on the canvas means denied; a site nobody has decided on is None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from mixdown.core.graph import Agreement, Role
+from mixdown.core.paint import Canvas, Paint, Stroke, Strokes
+from mixdown.rules import Category
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from mixdown.core.scene import Scene
+
+Stage = Callable[["Scene", Canvas], Strokes]
+
+
+def seed(scene: Scene, _canvas: Canvas) -> Strokes:
+    """Every allow site that may change is low."""
+    candidates = scene.candidates
+    return {site: Stroke(Paint.LOW, "seed") for site in scene.sites_of(Category.ALLOW) if candidates[site]}
+
+
+def freeze_lists(scene: Scene, _canvas: Canvas) -> Strokes:
+    """A tensor list is denied if its handle leaves our sight, or if one op that touches it may not change."""
+    candidates = scene.candidates
+    frozen = [
+        tie
+        for tie in scene.ties(Agreement.SPREAD)
+        if tie.frozen is not None or not all(candidates[site] for site in tie.sites)
+    ]
+    return {site: Stroke(Paint.FULL, "freeze_lists") for tie in frozen for site in tie.sites}
+
+
+def taint(scene: Scene, _canvas: Canvas) -> Strokes:
+    """Deny sites are denied, and so is what they reach through infer sites and through clear sites that lead to one.
+
+    A clear site after the last infer or deny site only moves values on: it is left to its neighbours.
+    """
+    graph = scene.graph
+    arithmetic = scene.mask(Category.DENY, Category.INFER)
+    leading = _walk(_where(arithmetic), graph.predecessors, scene.mask(Category.CLEAR))
+    taintable = [direct or site in leading for site, direct in enumerate(arithmetic)]
+    sources = scene.sites_of(Category.DENY)
+    tainted = _walk(sources, graph.successors, taintable)
+    strokes = {site: Stroke(Paint.FULL, "taint") for site in sources}
+    strokes.update((site, Stroke(Paint.FULL, "taint", (cause,))) for site, cause in tainted.items())
+    return strokes
+
+
+def match_lists(scene: Scene, canvas: Canvas) -> Strokes:
+    """All sites of a tensor list are full if one of them is denied, else low if one of them is low."""
+    strokes: Strokes = {}
+    for tie in scene.ties(Agreement.SPREAD):
+        denied = _first(tie.sites, canvas, Paint.FULL)
+        leader = denied if denied is not None else _first(tie.sites, canvas, Paint.LOW)
+        if leader is not None:
+            paint = Paint.LOW if denied is None else Paint.FULL
+            strokes.update(_repaint(tie.sites, canvas, Stroke(paint, "match_lists", (leader,))))
+    return strokes
+
+
+def bridge(scene: Scene, canvas: Canvas) -> Strokes:
+    """Infer and clear sites with an allow site upstream and one downstream, through such sites only, are low."""
+    graph, supports = scene.graph, scene.supports
+    soft = scene.mask(Category.INFER, Category.CLEAR)
+    passable = [supports[site] and soft[site] and paint is not Paint.FULL for site, paint in enumerate(canvas)]
+    ends = [site for site in scene.sites_of(Category.ALLOW) if scene.candidates[site]]
+    below = _walk(ends, graph.successors, passable)
+    above = _walk(ends, graph.predecessors, [site in below for site in range(len(canvas))])
+    return {
+        site: Stroke(Paint.LOW, "bridge", (below[site], onward))
+        for site, onward in above.items()
+        if canvas[site] is None
+    }
+
+
+def follow(scene: Scene, canvas: Canvas) -> Strokes:
+    """An infer site directly after a low one, and after no denied one, is low: one sweep in the host's own order."""
+    if not scene.policy.rule_set.infer_follows_low:
+        return {}
+    graph, strokes = scene.graph, Strokes()
+    sites = [s for s in scene.sites_of(Category.INFER) if scene.candidates[s] and graph.sites[s].legal]
+    for site in sorted(sites, key=lambda site: (graph.ops[graph.sites[site].op].position, site)):
+        if canvas[site] is not None:
+            continue
+        paints = {source: Paint.LOW if source in strokes else canvas[source] for source in graph.predecessors[site]}
+        low = [source for source, paint in paints.items() if paint is Paint.LOW]
+        if low and Paint.FULL not in paints.values():
+            strokes[site] = Stroke(Paint.LOW, "follow", (low[0],))
+    return strokes
+
+
+def soak(scene: Scene, canvas: Canvas) -> Strokes:
+    """Clear sites next to a low site are low, and those next to them, upstream and down."""
+    graph, supports, candidates = scene.graph, scene.supports, scene.candidates
+    clear = scene.mask(Category.CLEAR)
+    dry = [
+        clear[index] and supports[index] and canvas[index] is None and site.role is not Role.VARIABLE_READ
+        for index, site in enumerate(graph.sites)
+    ]
+    wet = [site for site, paint in enumerate(canvas) if paint is Paint.LOW and candidates[site]]
+    around = [list(chain(*both)) for both in zip(graph.predecessors, graph.successors, strict=True)]
+    soaked = _walk(wet, around, dry)
+    return {site: Stroke(Paint.LOW, "soak", (cause,)) for site, cause in soaked.items()}
+
+
+def strip(scene: Scene, canvas: Canvas) -> Strokes:
+    """An allow site whose op is not defined for the low dtype is full after all."""
+    sites = scene.graph.sites
+    return {
+        site: Stroke(Paint.FULL, "strip")
+        for site in scene.sites_of(Category.ALLOW)
+        if canvas[site] is Paint.LOW and not sites[site].legal
+    }
+
+
+def match_loops(scene: Scene, canvas: Canvas) -> Strokes:
+    """Sites that carry one value around a loop or through a call are low only if all of them are."""
+    strokes: Strokes = {}
+    for tie in scene.ties(Agreement.UNANIMOUS):
+        everyone = (*tie.sites, *tie.followers)
+        dissenter = None if tie.frozen is None else tie.sites[0]
+        if dissenter is None:
+            dissenter = next((site for site in tie.sites if canvas[site] is not Paint.LOW), None)
+        paint, leader = (Paint.LOW, tie.sites[0]) if dissenter is None else (Paint.FULL, dissenter)
+        low = [site for site in everyone if canvas[site] is Paint.LOW]
+        affected = everyone if dissenter is None else low
+        strokes.update(_repaint(affected, canvas, Stroke(paint, "match_loops", (leader,))))
+    return strokes
+
+
+def retarget(scene: Scene, canvas: Canvas) -> Strokes:
+    """A cast that is already there yields the low dtype at once if all its consumers want it."""
+    graph, supports = scene.graph, scene.supports
+    return {
+        index: Stroke(Paint.LOW, "retarget", (graph.successors[index][0],))
+        for index, site in enumerate(graph.sites)
+        if site.role is Role.CONVERSION
+        and supports[index]
+        and canvas[index] is None
+        and graph.successors[index]
+        and all(canvas[consumer] is Paint.LOW for consumer in graph.successors[index])
+    }
+
+
+def rest(_scene: Scene, canvas: Canvas) -> Strokes:
+    """What no stage decided stays full."""
+    return {site: Stroke(Paint.FULL, "rest") for site, paint in enumerate(canvas) if paint is None}
+
+
+STAGES: tuple[Stage, ...] = (
+    seed,
+    freeze_lists,
+    taint,
+    match_lists,
+    bridge,
+    follow,
+    soak,
+    strip,
+    match_lists,
+    match_loops,
+    retarget,
+    rest,
+)
+
+
+def _walk(roots: Iterable[int], neighbours: Sequence[Sequence[int]], enter: Sequence[bool]) -> dict[int, int]:
+    """Every site that can be reached from the roots by entering only permitted sites, with the site before it."""
+    queue = list(roots)
+    reached: dict[int, int] = {}
+    started = set(queue)
+    for here in queue:
+        for there in neighbours[here]:
+            if enter[there] and there not in reached and there not in started:
+                reached[there] = here
+                queue.append(there)
+    return reached
+
+
+def _where(mask: Sequence[bool]) -> list[int]:
+    return [index for index, true in enumerate(mask) if true]
+
+
+def _first(sites: Iterable[int], canvas: Canvas, paint: Paint) -> int | None:
+    return next((site for site in sites if canvas[site] is paint), None)
+
+
+def _repaint(sites: Iterable[int], canvas: Canvas, stroke: Stroke) -> Strokes:
+    return {site: stroke for site in sites if canvas[site] is not stroke.paint}

@@ -1,0 +1,21 @@
+"""Rule sets: which kinds of op are safe in 16 bits. Pure data; a named set never changes under a user."""
+
+from functools import cache
+from importlib.resources import files
+from types import MappingProxyType
+
+from mixdown.rules.category import Category
+from mixdown.rules.documented import DOCUMENTED
+from mixdown.rules.rule_set import RuleSet
+from mixdown.rules.tensorflow_releases import TF_2_19, TF_2_21
+
+__all__ = ["RULE_SETS", "Category", "RuleSet", "known_kinds"]
+
+RULE_SETS = MappingProxyType({"documented": DOCUMENTED, "tf-2.19": TF_2_19, "tf-2.21": TF_2_21})
+"""Name of the rule set -> low dtype -> rules."""
+
+
+@cache
+def known_kinds() -> frozenset[str]:
+    """Every kind that TensorFlow 2.21 registers or a rule set names: what a policy may speak of."""
+    return frozenset(files(__package__).joinpath("tensorflow_kinds.txt").read_text("utf-8").split())

@@ -1,0 +1,46 @@
+"""The default rule set: what the documentation of `enable_mixed_precision_graph_rewrite` promises.
+
+It starts from TensorFlow 2.21's float16 lists and serves both low dtypes: bfloat16 cannot overflow where float16 does,
+but it has fewer digits, so what sums or normalises stays full there too.
+"""
+
+from mixdown.rules.rule_set import RuleSet, kinds
+from mixdown.rules.tensorflow_releases import FLOAT16_ALLOW, FLOAT16_CLEAR, FLOAT16_DENY, FLOAT16_INFER
+
+# Promised to be denied ("numerically unsafe ... e.g. Softmax"), and denied by TensorFlow 1.14 to 2.0: an exponential or
+# a logarithm of float16's coarse values. Later releases moved them to infer without a word in the documentation.
+EXPONENTIALS = kinds("Log Log1p LogSoftmax Softmax")
+
+# Matrix products that TensorFlow's lists miss.
+MISSED_PRODUCTS = kinds("""
+    BatchMatMulV3
+    Conv
+""")
+# BatchMatMulV3: BatchMatMulV2 with a type of its own for each operand.
+# Conv: Conv2D and Conv3D under one name.
+
+# Arithmetic that TensorFlow's lists miss although its twin is on them.
+MISSED_ARITHMETIC = kinds("""
+    Div
+    DivNoNan
+    MulNoNan
+""")
+# Div: RealDiv's name in old graphs.
+# DivNoNan, MulNoNan: RealDiv and Mul with a guard against 0, written by many losses and metrics.
+
+# Data movement that TensorFlow's lists miss.
+MISSED_MOVES = kinds("""
+    ConjugateTranspose
+    MatrixBandPart
+    Roll
+""")
+# ConjugateTranspose: Transpose, for real numbers. MatrixBandPart: keeps or zeroes, as causal masks do. Roll: rotates.
+
+_RULES = RuleSet(
+    allow=FLOAT16_ALLOW | MISSED_PRODUCTS,
+    deny=FLOAT16_DENY | EXPONENTIALS,
+    infer=(FLOAT16_INFER - EXPONENTIALS) | MISSED_ARITHMETIC,
+    clear=FLOAT16_CLEAR | MISSED_MOVES,
+    infer_follows_low=False,  # it made a plan depend on the order of nodes, and put the weight update into 16 bits
+)
+DOCUMENTED = {"float16": _RULES, "bfloat16": _RULES}

@@ -1,0 +1,46 @@
+"""The shape of a rule set: four disjoint lists of op kinds and one switch."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from types import MappingProxyType
+
+from mixdown.rules.category import Category
+
+
+def kinds(names: str) -> frozenset[str]:
+    """The kinds named in a text, separated by white space."""
+    return frozenset(names.split())
+
+
+@dataclass(frozen=True)
+class RuleSet:
+    """Which kinds are allow, deny, infer and clear, and whether infer ops follow a low op on their own.
+
+    Raises:
+        ValueError: a kind stands on two lists.
+    """
+
+    allow: frozenset[str]
+    deny: frozenset[str]
+    infer: frozenset[str]
+    clear: frozenset[str]
+    infer_follows_low: bool
+    """An infer op directly after a low op, and after no denied one, is low too, even if no allow op follows it."""
+
+    def __post_init__(self) -> None:
+        lists = {"allow": self.allow, "deny": self.deny, "infer": self.infer, "clear": self.clear}
+        for (one, some), (other, more) in combinations(lists.items(), 2):
+            if twice := sorted(some & more):
+                raise ValueError(f"{', '.join(twice)} stands on both the {one} and the {other} list.")
+
+    @cached_property
+    def categories(self) -> MappingProxyType[str, Category]:
+        """Every listed kind with its category."""
+        lists = (
+            (self.allow, Category.ALLOW),
+            (self.deny, Category.DENY),
+            (self.infer, Category.INFER),
+            (self.clear, Category.CLEAR),
+        )
+        return MappingProxyType({kind: category for members, category in lists for kind in members})

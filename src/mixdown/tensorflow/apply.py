@@ -1,0 +1,173 @@
+"""A plan onto protos: types changed, casts inserted, functions twinned. Start with `apply`. Nothing is decided here."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from mixdown.core import Paint
+from mixdown.tensorflow import kinds
+from mixdown.tensorflow.bodies import CALLS, followed
+from mixdown.tensorflow.draft import ARGUMENT, RESULT
+from mixdown.tensorflow.read import UPGRADES
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from mixdown.core import Cast, Plan
+    from mixdown.tensorflow.draft import Origin, Use
+    from mixdown.tensorflow.read import Reading
+
+
+class Applied(NamedTuple):
+    """The rewritten protos."""
+
+    root: Any  # the outermost GraphDef or FunctionDef
+    twins: dict[str, Any]  # the name of every function that had to change -> its rewritten copy, under a new name
+
+
+def apply(reading: Reading, plan: Plan, taken: Collection[str] = ()) -> Applied:
+    """Write a plan down, on copies: the protos that were read stay as they are.
+
+    Args:
+        reading: what the plan's graph was read from.
+        plan: what to do.
+        taken: function names that no twin may get.
+    """
+    sheets = _Sheets(reading, plan)
+    for op, origin in zip(plan.graph.ops, reading.origins, strict=True):
+        for site in op.sites:
+            if plan.paints[site] is Paint.LOW:
+                sheets.lower(origin, plan.graph.sites[site].attribute)
+    for cast in plan.casts:
+        sheets.insert(cast)
+    return sheets.twinned({*taken, *reading.library})
+
+
+class _Sheets:
+    """Copies of the bodies, made when first written to."""
+
+    def __init__(self, reading: Reading, plan: Plan) -> None:
+        self.reading, self.plan = reading, plan
+        self.low = kinds.LOW_TYPES[plan.policy.low]
+        self.copies: dict[int, Any] = {}
+        self.names: dict[int, set[str]] = {}
+
+    def copy(self, body: int) -> Any:
+        """The copy of a body's proto."""
+        if body not in self.copies:
+            original = self.reading.bodies[body].proto
+            self.copies[body] = type(original)()
+            self.copies[body].CopyFrom(original)
+        return self.copies[body]
+
+    def nodes(self, body: int) -> Any:
+        """The nodes of a body's copy."""
+        copy = self.copy(body)
+        return copy.node_def if self.reading.bodies[body].function else copy.node
+
+    def lower(self, origin: Origin, attribute: str) -> None:
+        """Give one site the low dtype."""
+        if origin.node == ARGUMENT:
+            self.copy(origin.body).signature.input_arg[origin.position].type = self.low
+        elif origin.node == RESULT:
+            self.copy(origin.body).signature.output_arg[origin.position].type = self.low
+        else:
+            self._lower_node(self.nodes(origin.body)[origin.node], attribute)
+
+    def _lower_node(self, node: Any, attribute: str) -> None:
+        if node.op in self.reading.library:
+            return  # a function called by name has no type attributes: its twin's signature says it all
+        if node.op in UPGRADES:
+            node.op = UPGRADES[node.op]
+            node.attr["U"].type = kinds.FLOAT
+        name, _, index = attribute.rstrip("]").partition("[")
+        if index:
+            node.attr[name].list.type[int(index)] = self.low
+        else:
+            node.attr[name].type = self.low
+
+    def insert(self, cast: Cast) -> None:
+        """Put one cast behind a tensor and let its consumers of the other paint read that."""
+        tensor, uses = self.plan.graph.tensors[cast.tensor], self.reading.uses[cast.tensor]
+        crossing = [use for use, site in zip(uses, tensor.consumers, strict=True) if self.plan.paints[site] is cast.to]
+        body = crossing[0].body
+        node = self._add_cast(body, self._text(crossing[0]), tensor.name, cast.to)
+        output = f"{node.name}:y:0" if self.reading.bodies[body].function else node.name
+        maker = self.reading.origins[self.plan.graph.sites[tensor.site].op]
+        if maker.node >= 0:
+            node.device = self.nodes(body)[maker.node].device
+        for use in crossing:
+            self._redirect(use, output)
+
+    def _add_cast(self, body: int, source: str, tensor: str, to: Paint) -> Any:
+        name, _, port = tensor.rpartition(":")
+        dtype = self.plan.policy.low if to is Paint.LOW else "float32"
+        unique = self._fresh(body, f"{name}/cast_{port}_to_{dtype}")
+        types = (kinds.FLOAT, self.low) if to is Paint.LOW else (self.low, kinds.FLOAT)
+        node = self.nodes(body).add(name=unique, op="Cast", input=[source])
+        node.attr["SrcT"].type, node.attr["DstT"].type = types
+        node.attr["Truncate"].b = False
+        return node
+
+    def _fresh(self, body: int, wanted: str) -> str:
+        if body not in self.names:
+            self.names[body] = {node.name for node in self.reading.bodies[body].nodes}
+        return _unused(wanted, self.names[body])
+
+    def _text(self, use: Use) -> str:
+        """How the original names the tensor it reads there."""
+        body = self.reading.bodies[use.body]
+        return body.results[use.position][1] if use.node == RESULT else body.nodes[use.node].input[use.position]
+
+    def _redirect(self, use: Use, output: str) -> None:
+        if use.node == RESULT:
+            self.copy(use.body).ret[self.reading.bodies[use.body].results[use.position][0]] = output
+        else:
+            self.nodes(use.body)[use.node].input[use.position] = output
+
+    def twinned(self, taken: set[str]) -> Applied:
+        """Rename every function that changed, and let its callers, which change by that, call the new one."""
+        callers = [_calls(body.nodes, self.reading.library) for body in self.reading.bodies]
+        number = {body.function: index for index, body in enumerate(self.reading.bodies)}
+        changed = set(self.copies)
+        while (
+            more := {i for i, called in enumerate(callers) if any(number[name] in changed for name in called)} - changed
+        ):
+            changed |= more
+        originals = [self.reading.bodies[index].function for index in sorted(changed - {0})]
+        twins = {name: _unused(f"{name}__{self.plan.policy.low}", taken) for name in originals}
+        for index in sorted(changed | {0}):
+            for position in {position for positions in callers[index].values() for position in positions}:
+                _call_twins(self.nodes(index)[position], twins)
+        for name, twin in twins.items():
+            self.copy(number[name]).signature.name = twin
+        return Applied(self.copy(0), {name: self.copies[number[name]] for name in twins})
+
+
+def _calls(nodes: Any, library: Mapping[str, Any]) -> dict[str, list[int]]:
+    """Function name -> the nodes that call it."""
+    out: dict[str, list[int]] = {}
+    for index, node in enumerate(nodes):
+        for name in followed(node, library):
+            out.setdefault(name, []).append(index)
+    return out
+
+
+def _call_twins(node: Any, twins: Mapping[str, str]) -> None:
+    node.op = twins.get(node.op, node.op)
+    for attribute in CALLS.get(node.op, ()):
+        value = node.attr[attribute]
+        for function in value.list.func if attribute == "branches" else [value.func]:
+            function.name = twins.get(function.name, function.name)
+
+
+def _unused(wanted: str, taken: set[str]) -> str:
+    """The wanted name, numbered if it is taken; it is taken from now on."""
+    name = wanted
+    for number in count(1):
+        if name not in taken:
+            break
+        name = f"{wanted}_{number}"
+    taken.add(name)
+    return name

@@ -1,0 +1,93 @@
+"""One view of the two ways TensorFlow writes a graph down: a GraphDef and a FunctionDef."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from mixdown.core import GraphError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+CALLS = {
+    "PartitionedCall": ("f",),
+    "StatefulPartitionedCall": ("f",),
+    "If": ("then_branch", "else_branch"),
+    "StatelessIf": ("then_branch", "else_branch"),
+    "Case": ("branches",),
+    "StatelessCase": ("branches",),
+    "While": ("cond", "body"),
+    "StatelessWhile": ("cond", "body"),
+}
+"""Ops that call functions with their own inputs, and the attributes that name these. Others (tf.data's maps, for
+example) call functions too, but not as a part of this computation: they are left alone."""
+
+PREDICATED = {"If", "StatelessIf", "Case", "StatelessCase"}  # their first input only chooses
+LOOPS = {"While", "StatelessWhile"}
+
+
+class Body(NamedTuple):
+    """The nodes of a graph or function, with the function's arguments and results."""
+
+    proto: Any  # the GraphDef or FunctionDef
+    function: str  # "" for a graph
+    nodes: Sequence[Any]
+    arguments: Sequence[tuple[str, int]]  # name and dtype
+    results: Sequence[tuple[str, str, int]]  # name, the tensor it returns, dtype
+
+
+def graph_body(graph_def: Any) -> Body:
+    """The body of a GraphDef."""
+    return Body(graph_def, "", graph_def.node, (), ())
+
+
+def function_body(function: Any) -> Body:
+    """The body of a FunctionDef."""
+    signature = function.signature
+    return Body(
+        function,
+        signature.name,
+        function.node_def,
+        [(argument.name, argument.type) for argument in signature.input_arg],
+        [(result.name, function.ret[result.name], result.type) for result in signature.output_arg],
+    )
+
+
+def followed(node: Any, library: Mapping[str, Any]) -> list[str]:
+    """The functions that a node calls as a part of this computation, if all of them can be rewritten with it."""
+    if node.op in library:
+        names = [node.op]
+    elif node.op in CALLS:
+        names = _named(node)
+    else:
+        return []
+    return names if all(name in library and _is_plain(library[name]) for name in names) else []
+
+
+def reachable(body: Body, library: Mapping[str, Any]) -> list[str]:
+    """Every function that a body calls, directly or not, sorted by name."""
+    found: set[str] = set()
+    queue = [body]
+    for here in queue:
+        for node in here.nodes:
+            for name in followed(node, library):
+                if name not in found:
+                    found.add(name)
+                    queue.append(function_body(library[name]))
+    return sorted(found)
+
+
+def _named(node: Any) -> list[str]:
+    out: list[str] = []
+    for attribute in CALLS[node.op]:
+        value = node.attr.get(attribute)
+        if value is None:
+            raise GraphError(f"Node {node.name!r} ({node.op}) lacks the attribute {attribute!r}.")
+        out.extend(function.name for function in (value.list.func if attribute == "branches" else [value.func]))
+    return out
+
+
+def _is_plain(function: Any) -> bool:
+    """Whether every argument and result has one fixed dtype: only then can the signature be rewritten."""
+    ends = (*function.signature.input_arg, *function.signature.output_arg)
+    return all(end.type and not end.number_attr for end in ends) and not function.signature.attr

@@ -1,0 +1,59 @@
+"""Calls and functional loops: the sites of a call and of the signature it meets carry the same values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mixdown.core import Agreement, GraphError, Tie
+from mixdown.tensorflow.bodies import LOOPS, PREDICATED, followed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mixdown.tensorflow.draft import Chapter, Draft
+
+# (the caller's node, the callee's chapter, first input of the call that becomes an argument)
+Call = tuple["Chapter", int, "Chapter"]
+
+
+def calls(draft: Draft) -> Iterator[Call]:
+    """Every call in the tree that is followed: the chapter and node of the caller, the chapter of the callee."""
+    by_name = {chapter.body.function: chapter for chapter in draft.chapters}
+    for chapter in draft.chapters:
+        for index, node in enumerate(chapter.body.nodes):
+            for name in followed(node, draft.library):
+                yield chapter, index, by_name[name]
+
+
+def tie_calls(draft: Draft) -> None:
+    """Let values flow between call and callee, and tie what they flow through."""
+    for caller, index, callee in calls(draft):
+        _meet(draft, caller, index, callee)
+    for group in draft.carried.sets():
+        draft.ties.append(Tie(tuple(group), Agreement.UNANIMOUS))
+
+
+def call_ports(caller: Chapter, index: int, callee: Chapter) -> tuple[int, bool]:
+    """The first input of a call that is an argument of the callee, and whether the callee's results are the call's.
+
+    Raises:
+        GraphError: the numbers of arguments or results differ.
+    """
+    node, signature = caller.body.nodes[index], caller.signatures[index]
+    first = 1 if node.op in PREDICATED else 0
+    returns = not (node.op in LOOPS and node.attr["cond"].func.name == callee.body.function)
+    taken, given = len(callee.arguments), len(signature.inputs) - first
+    if taken != given or (returns and len(callee.results) != len(signature.outputs)):
+        raise GraphError(
+            f"Node {node.name!r} ({node.op}) and the function {callee.body.function!r} it calls "
+            f"differ in the number of arguments or results."
+        )
+    return first, returns
+
+
+def _meet(draft: Draft, caller: Chapter, index: int, callee: Chapter) -> None:
+    first, returns = call_ports(caller, index, callee)
+    for position, argument in enumerate(callee.arguments):
+        draft.carry(caller.input_site(index, first + position), argument)
+    for port, result in enumerate(callee.results if returns else ()):
+        draft.carry(result, caller.output_site(index, port))

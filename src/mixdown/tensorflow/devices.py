@@ -1,0 +1,24 @@
+"""Device strings: which type of device a node will run on, as far as its graph tells."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mixdown.core import Policy
+
+_TYPE = re.compile(r"/device:([A-Za-z_]+)|/(cpu|gpu|tpu)(?=:|$|/)", re.IGNORECASE)
+
+
+@cache
+def device_type(device: str) -> str:
+    """The type in a device string such as "/job:worker/device:GPU:0", "" if it names none."""
+    found = _TYPE.search(device)
+    return (found[1] or found[2]).upper() if found else ""
+
+
+def default_type(policy: Policy) -> str:
+    """Where a node without a device is taken to run: the policy's first device type, or the CPU if it has no wish."""
+    return policy.devices[0] if isinstance(policy.devices, tuple) else "CPU"

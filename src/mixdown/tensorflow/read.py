@@ -1,0 +1,201 @@
+"""GraphDefs and FunctionDefs into the core's Graph. Start with `read`.
+
+The outermost body and every function it calls become one Graph: calls and loops are sites tied to the arguments and
+results of the functions they call, so a decision crosses function boundaries instead of stopping there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from mixdown.core import Agreement, Graph, GraphError, Op, Role, Site, Tie
+from mixdown.tensorflow import bodies, kinds
+from mixdown.tensorflow.calls import tie_calls
+from mixdown.tensorflow.devices import default_type, device_type
+from mixdown.tensorflow.draft import ARGUMENT, RESULT, Chapter, Draft, Origin, Use
+from mixdown.tensorflow.lists import tie_lists
+from mixdown.tensorflow.loops import mark_variable_reads, tie_recurrent_edges
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from mixdown.core import Policy
+    from mixdown.tensorflow.bodies import Body
+    from mixdown.tensorflow.kinds import Signature, Support
+    from mixdown.tensorflow.wiring import Source
+
+UPGRADES = {"FusedBatchNorm": "FusedBatchNormV2", "FusedBatchNormGrad": "FusedBatchNormGradV2"}
+"""Kinds read, and where they become low also written, as their successors, which keep the statistics in float32."""
+
+KEEP_MARK = "_grappler_do_not_remove"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A Graph, and the way back from it to the protos."""
+
+    graph: Graph
+    bodies: Sequence[Body]
+    library: Mapping[str, Any]
+    origins: Sequence[Origin]  # per op
+    uses: Sequence[Sequence[Use]]  # per tensor, in the order of its consumers
+
+
+def read(body: Body, library: Mapping[str, Any], policy: Policy, preserved: Collection[str] = ()) -> Reading:
+    """Read a body and all functions it calls.
+
+    Args:
+        body: the outermost graph, or function.
+        library: the functions that may be called, by name.
+        policy: what is asked of kernels and devices.
+        preserved: names of nodes of the outermost body that must keep their types.
+
+    Raises:
+        GraphError: an op is unknown, an attribute is missing, an input leads nowhere, or there is a cycle.
+    """
+    draft = Draft(library)
+    reader = _NodeReader(library, policy, frozenset(preserved))
+    tree = [body, *(bodies.function_body(library[name]) for name in bodies.reachable(body, library))]
+    for index, one in enumerate(tree):
+        reader.add_chapter(draft, index, one)
+    for chapter in draft.chapters:
+        _connect(draft, chapter)
+        tie_recurrent_edges(draft, chapter)
+        mark_variable_reads(draft, chapter)
+    tie_calls(draft)
+    tie_lists(draft)
+    return Reading(draft.graph(), tree, library, draft.origins, draft.uses)
+
+
+class _NodeReader:
+    """Turns nodes into ops and sites, remembering what it learnt about each combination of kind and types."""
+
+    def __init__(self, library: Mapping[str, Any], policy: Policy, preserved: frozenset[str]) -> None:
+        self.library, self.policy, self.preserved = library, policy, preserved
+        self.low = kinds.LOW_TYPES[policy.low]
+        self.default_device = default_type(policy)
+        self._nodes: dict[tuple[str, kinds.Values], _Node] = {}
+        self._known: dict[tuple[str, kinds.Values, str], tuple[Support, ...]] = {}
+
+    def add_chapter(self, draft: Draft, index: int, body: Body) -> None:
+        """Read one body: its ops sorted by name, then the ends of its signature."""
+        read = [self._read(node, outermost=index == 0) for node in body.nodes]
+        chapter = Chapter(index, body, [node.signature for node in read])
+        draft.chapters.append(chapter)
+        for position in chapter.order:
+            if read[position].signature.labels:
+                self._add_op(draft, chapter, position, read[position])
+        frozen = "it is part of the signature that callers rely on" if index == 0 else None
+        for position, (name, dtype) in enumerate(body.arguments):
+            if dtype == kinds.FLOAT:
+                chapter.arguments[position] = draft.add_end(name, "_Arg", Origin(index, ARGUMENT, position), frozen)
+        for position, (name, _, dtype) in enumerate(body.results):
+            if dtype == kinds.FLOAT:
+                chapter.results[position] = draft.add_end(name, "_Retval", Origin(index, RESULT, position), frozen)
+
+    def _read(self, node: Any, *, outermost: bool) -> _Node:
+        kind = kinds.kind_of(node.op)
+        if kind is None:
+            return _Node(node.op, (), self._call_signature(node))
+        name, values = node.op, kind.values(node)
+        if name in UPGRADES and self._frozen(node, outermost=outermost) is None:
+            name, values = UPGRADES[name], (kinds.FLOAT, kinds.FLOAT)
+        key = (name, values)
+        if key not in self._nodes:
+            upgraded = kinds.kind_of(name)
+            assert upgraded is not None  # noqa: S101 - TensorFlow registers both
+            self._nodes[key] = _Node(name, values, kinds.make_signature(upgraded, values))
+        return self._nodes[key]
+
+    def _call_signature(self, node: Any) -> Signature:
+        if node.op not in self.library:
+            raise GraphError(
+                f"Node {node.name!r} has the unknown op {node.op!r}. If it is an op of your own, load its library "
+                f"first (tf.load_op_library)."
+            )
+        return kinds.call_signature(self.library[node.op].signature)
+
+    def _add_op(self, draft: Draft, chapter: Chapter, position: int, read: _Node) -> None:
+        node, base, index = chapter.body.nodes[position], len(draft.sites), len(draft.ops)
+        conduit = bool(bodies.followed(node, self.library))
+        frozen = self._frozen(node, outermost=chapter.index == 0, anywhere=conduit)
+        supports = (CONDUIT,) * len(read.signature.labels) if conduit else self._supports(read, node.device)
+        sites = [
+            Site(index, label, support.legal, support.kernel, _role(read.kind, label, conduit=conduit))
+            for label, support in zip(read.signature.labels, supports, strict=True)
+        ]
+        numbers = tuple(range(base, base + len(sites)))
+        op = Op(node.name, read.kind, chapter.body.function, numbers, frozen, position)
+        chapter.bases[position] = draft.add_op(op, Origin(chapter.index, position), sites)
+        if supports[0].together:
+            draft.ties.append(Tie(numbers, Agreement.UNANIMOUS))
+
+    def _supports(self, read: _Node, device: str) -> tuple[Support, ...]:
+        where = device_type(device) or self.default_device
+        key = (read.kind, read.values, where)
+        if key not in self._known:
+            kind = kinds.kind_of(read.kind)
+            # A TensorFlow built without this device's kernels cannot tell; the CPU's are the best guess.
+            asked = where if kinds.has_kernels_for(where) else "CPU"
+            self._known[key] = (
+                tuple(kinds.Support(legal=False, kernel=False) for _ in read.signature.labels)
+                if kind is None
+                else kinds.make_support(kind, read.values, read.signature.labels, self.low, asked)
+            )
+        return self._known[key]
+
+    def _frozen(self, node: Any, *, outermost: bool, anywhere: bool = False) -> str | None:
+        """Why a node must keep its types, if so."""
+        if outermost and node.name in self.preserved:
+            return "it is fed, fetched or otherwise asked for by name"
+        mark = node.attr.get(KEEP_MARK)
+        if mark is not None and mark.b:
+            return f"it carries the mark {KEEP_MARK}"
+        where = device_type(node.device) or self.default_device
+        if not anywhere and not self.policy.admits(where):
+            return f"it runs on a {where}, which the policy leaves alone"
+        return None
+
+
+class _Node(NamedTuple):
+    """What nodes of one kind and one combination of types have in common."""
+
+    kind: str
+    values: kinds.Values
+    signature: Signature
+
+
+CONDUIT = kinds.Support(legal=True, kernel=True)
+
+
+def _role(kind: str, label: str, *, conduit: bool) -> Role:
+    if conduit and label.endswith("]"):
+        return Role.CONDUIT
+    return Role.CONVERSION if kind == "Cast" and label == "DstT" else Role.PLAIN
+
+
+def _connect(draft: Draft, chapter: Chapter) -> None:
+    """Let every float32 value flow from the site that makes it to those that read it."""
+    tensors: dict[Source, int] = {}
+    for node in chapter.order:
+        signature, base = chapter.signatures[node], chapter.bases[node]
+        for position, label in enumerate(signature.inputs):
+            if label >= 0:
+                tensor = _tensor(draft, chapter, tensors, chapter.wiring.inputs[node][position])
+                draft.add_use(tensor, base + label, Use(chapter.index, node, position))
+    for position, site in enumerate(chapter.results):
+        if site >= 0:
+            tensor = _tensor(draft, chapter, tensors, chapter.wiring.results[position])
+            draft.add_use(tensor, site, Use(chapter.index, RESULT, position))
+
+
+def _tensor(draft: Draft, chapter: Chapter, tensors: dict[Source, int], source: Source) -> int:
+    if source not in tensors:
+        node, port = source
+        maker = chapter.output_site(node, port)
+        name = chapter.body.arguments[-1 - node][0] if node < 0 else chapter.body.nodes[node].name
+        if maker < 0:
+            raise GraphError(f"The output {port} of {name!r} is read as float32, but it is not.")
+        tensors[source] = draft.add_tensor(f"{name}:{port}", maker)
+    return tensors[source]

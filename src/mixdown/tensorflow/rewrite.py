@@ -1,0 +1,92 @@
+"""GraphDef in, GraphDef out: `rewrite_graph_def`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from mixdown.core import GraphError, Plan, Policy, PolicyError, make_plan
+from mixdown.tensorflow.apply import apply
+from mixdown.tensorflow.bodies import graph_body
+from mixdown.tensorflow.read import read
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+
+class Rewrite(NamedTuple):
+    """A rewritten graph, and the plan it follows."""
+
+    graph_def: Any
+    plan: Plan
+
+
+def rewrite_graph_def(
+    graph_def: Any, fetches: Iterable[str], *, feeds: Iterable[str] = (), policy: Policy | None = None
+) -> Rewrite:
+    """Run the safe, expensive ops of a graph in 16 bits.
+
+    Args:
+        graph_def: the graph, with its function library. It is not changed.
+        fetches: names of nodes or tensors that will be fetched or run: they keep their name and dtype.
+        feeds: names of nodes or tensors that will be fed: they keep their name and dtype.
+        policy: what may be low, and where; the default policy if None.
+
+    Returns:
+        The rewritten copy and the plan, which can say why every op is as it is.
+
+    Raises:
+        GraphError: the graph is broken, or a feed or fetch is not in it.
+        PolicyError: an override of the policy matches no op of this graph.
+    """
+    policy = policy or Policy()
+    preserved = _node_names(graph_def, (*fetches, *feeds))
+    library = {function.signature.name: function for function in graph_def.library.function}
+    reading = read(graph_body(graph_def), library, policy, preserved)
+    plan = make_plan(reading.graph, policy)
+    if plan.idle_overrides:
+        raise PolicyError(f"Nothing in this graph matches {'; '.join(plan.idle_overrides)}: mend or remove that rule.")
+    rewritten, twins = apply(reading, plan)
+    _replace_functions(rewritten, twins)
+    return Rewrite(rewritten, plan)
+
+
+def _node_names(graph_def: Any, tensors: Iterable[str]) -> set[str]:
+    names = {tensor.partition(":")[0].removeprefix("^") for tensor in tensors}
+    if missing := sorted(names - {node.name for node in graph_def.node}):
+        raise GraphError(f"The graph has no node {', '.join(map(repr, missing))} to feed or fetch.")
+    return names
+
+
+def _replace_functions(graph_def: Any, twins: Mapping[str, Any]) -> None:
+    """Add the twins to the library, and drop the originals that nothing refers to any more."""
+    if not twins:
+        return
+    graph_def.library.function.extend(twins.values())
+    used = _referenced(graph_def)
+    kept = [f for f in graph_def.library.function if f.signature.name not in twins or f.signature.name in used]
+    if len(kept) < len(graph_def.library.function):
+        copies = [type(function).FromString(function.SerializeToString()) for function in kept]
+        del graph_def.library.function[:]
+        graph_def.library.function.extend(copies)
+
+
+def _referenced(graph_def: Any) -> set[str]:
+    """Every function name that can be reached from the nodes of a graph, or that a gradient is registered for."""
+    library = {function.signature.name: function for function in graph_def.library.function}
+    found = {name for pair in graph_def.library.gradient for name in (pair.function_name, pair.gradient_func)}
+    queue = [graph_def.node, *(library[name].node_def for name in sorted(found) if name in library)]
+    for nodes in queue:
+        for name in _mentioned(nodes):
+            if name in library and name not in found:
+                found.add(name)
+                queue.append(library[name].node_def)
+    return found
+
+
+def _mentioned(nodes: Any) -> Iterator[str]:
+    for node in nodes:
+        yield node.op
+        for value in node.attr.values():
+            if value.HasField("func"):
+                yield value.func.name
+            yield from (function.name for function in value.list.func)
