@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mixdown.core import Paint
 from mixdown.tensorflow import kinds
-from mixdown.tensorflow.bodies import CALLS, followed
+from mixdown.tensorflow.bodies import CALLS, calls
 from mixdown.tensorflow.draft import ARGUMENT, RESULT
 from mixdown.tensorflow.read import UPGRADES
 
@@ -148,8 +148,8 @@ class _Sheets:
 def _calls(nodes: Any, library: Mapping[str, Any]) -> dict[str, list[int]]:
     """Function name -> the nodes that call it."""
     out: dict[str, list[int]] = {}
-    for index, node in enumerate(nodes):
-        for name in followed(node, library):
+    for index, names in calls(nodes, library):
+        for name in names:
             out.setdefault(name, []).append(index)
     return out
 

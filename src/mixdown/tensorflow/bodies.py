@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from mixdown.core import GraphError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 CALLS = {
     "PartitionedCall": ("f",),
@@ -38,7 +38,7 @@ class Body(NamedTuple):
 
 def graph_body(graph_def: Any) -> Body:
     """The body of a GraphDef."""
-    return Body(graph_def, "", graph_def.node, (), ())
+    return Body(graph_def, "", list(graph_def.node), (), ())
 
 
 def function_body(function: Any) -> Body:
@@ -47,7 +47,7 @@ def function_body(function: Any) -> Body:
     return Body(
         function,
         signature.name,
-        function.node_def,
+        list(function.node_def),
         [(argument.name, argument.type) for argument in signature.input_arg],
         [(result.name, function.ret[result.name], result.type) for result in signature.output_arg],
     )
@@ -55,13 +55,17 @@ def function_body(function: Any) -> Body:
 
 def followed(node: Any, library: Mapping[str, Any]) -> list[str]:
     """The functions that a node calls as a part of this computation, if all of them can be rewritten with it."""
-    if node.op in library:
-        names = [node.op]
-    elif node.op in CALLS:
-        names = _named(node)
-    else:
-        return []
+    names = [node.op] if node.op in library else _named(node) if node.op in CALLS else []
     return names if all(name in library and _is_plain(library[name]) for name in names) else []
+
+
+def calls(nodes: Sequence[Any], library: Mapping[str, Any]) -> Iterator[tuple[int, list[str]]]:
+    """Every node of a body that makes calls as a part of this computation, with the functions it calls."""
+    for index, node in enumerate(nodes if library else ()):
+        if node.op in CALLS or node.op in library:
+            names = followed(node, library)
+            if names:
+                yield index, names
 
 
 def reachable(body: Body, library: Mapping[str, Any]) -> list[str]:
@@ -69,11 +73,9 @@ def reachable(body: Body, library: Mapping[str, Any]) -> list[str]:
     found: set[str] = set()
     queue = [body]
     for here in queue:
-        for node in here.nodes:
-            for name in followed(node, library):
-                if name not in found:
-                    found.add(name)
-                    queue.append(function_body(library[name]))
+        called = {name for _, names in calls(here.nodes, library) for name in names}
+        queue.extend(function_body(library[name]) for name in sorted(called - found))
+        found |= called
     return sorted(found)
 
 

@@ -5,23 +5,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mixdown.core import Agreement, GraphError, Tie
-from mixdown.tensorflow.bodies import LOOPS, PREDICATED, followed
+from mixdown.tensorflow import bodies
+from mixdown.tensorflow.bodies import LOOPS, PREDICATED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mixdown.tensorflow.draft import Chapter, Draft
 
-# (the caller's node, the callee's chapter, first input of the call that becomes an argument)
 Call = tuple["Chapter", int, "Chapter"]
+"""The caller, its node, and the callee."""
 
 
 def calls(draft: Draft) -> Iterator[Call]:
-    """Every call in the tree that is followed: the chapter and node of the caller, the chapter of the callee."""
+    """Every call in the tree that is followed."""
     by_name = {chapter.body.function: chapter for chapter in draft.chapters}
     for chapter in draft.chapters:
-        for index, node in enumerate(chapter.body.nodes):
-            for name in followed(node, draft.library):
+        for index, names in bodies.calls(chapter.body.nodes, draft.library):
+            for name in names:
                 yield chapter, index, by_name[name]
 
 

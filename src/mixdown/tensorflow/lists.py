@@ -10,6 +10,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from mixdown.core import Agreement, Tie
+from mixdown.rules.rule_set import kinds
 from mixdown.tensorflow.bodies import followed
 from mixdown.tensorflow.calls import call_ports, calls
 from mixdown.tensorflow.draft import ARGUMENT, RESULT
@@ -20,33 +21,20 @@ if TYPE_CHECKING:
     from mixdown.tensorflow.draft import Chapter, Draft
 
 # Take elements out.
-READERS = {
-    "TensorListConcat",
-    "TensorListConcatV2",
-    "TensorListGather",
-    "TensorListGetItem",
-    "TensorListPopBack",
-    "TensorListStack",
-}
+READERS = kinds("""
+    TensorListConcat TensorListConcatV2 TensorListGather TensorListGetItem TensorListPopBack TensorListStack
+""")
 # Put elements in.
-WRITERS = {
-    "TensorListFromTensor",
-    "TensorListPushBack",
-    "TensorListPushBackBatch",
-    "TensorListScatter",
-    "TensorListScatterIntoExistingList",
-    "TensorListScatterV2",
-    "TensorListSetItem",
-    "TensorListSplit",
-}
+WRITERS = kinds("""
+    TensorListFromTensor TensorListPushBack TensorListPushBackBatch TensorListScatter
+    TensorListScatterIntoExistingList TensorListScatterV2 TensorListSetItem TensorListSplit
+""")
 # Hand a handle on without looking inside, or look inside whatever the dtype is.
-CARRIERS = frozenset(
-    (
-        "AddN ConcatV2 Enter Exit ExpandDims Gather GatherNd GatherV2 Identity IdentityN Merge NextIteration Pack "
-        "PreventGradient Reshape Select SelectV2 Slice Snapshot Split SplitV Squeeze StopGradient StridedSlice Switch "
-        "Tile Transpose Unpack ZerosLike"
-    ).split()
-)
+CARRIERS = kinds("""
+    AddN ConcatV2 Enter Exit ExpandDims Gather GatherNd GatherV2 Identity IdentityN Merge NextIteration Pack
+    PreventGradient Reshape Select SelectV2 Slice Snapshot Split SplitV Squeeze StopGradient StridedSlice Switch Tile
+    Transpose Unpack ZerosLike
+""")
 
 Vertex = tuple[int, int, str]
 

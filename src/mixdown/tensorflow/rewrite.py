@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from mixdown.core import GraphError, Plan, Policy, PolicyError, make_plan
 from mixdown.tensorflow.apply import apply
 from mixdown.tensorflow.bodies import graph_body
+from mixdown.tensorflow.pause import collector_paused
 from mixdown.tensorflow.read import read
 
 if TYPE_CHECKING:
@@ -41,11 +42,12 @@ def rewrite_graph_def(
     policy = policy or Policy()
     preserved = _node_names(graph_def, (*fetches, *feeds))
     library = {function.signature.name: function for function in graph_def.library.function}
-    reading = read(graph_body(graph_def), library, policy, preserved)
-    plan = make_plan(reading.graph, policy)
-    if plan.idle_overrides:
-        raise PolicyError(f"Nothing in this graph matches {'; '.join(plan.idle_overrides)}: mend or remove that rule.")
-    rewritten, twins = apply(reading, plan)
+    with collector_paused():
+        reading = read(graph_body(graph_def), library, policy, preserved)
+        plan = make_plan(reading.graph, policy)
+        if idle := plan.idle_overrides:
+            raise PolicyError(f"Nothing in this graph matches {'; '.join(idle)}: mend or remove that rule.")
+        rewritten, twins = apply(reading, plan)
     _replace_functions(rewritten, twins)
     return Rewrite(rewritten, plan)
 
