@@ -15,6 +15,7 @@ _HOMES = {
     "MixedPrecisionLossScaleOptimizer": "mixdown.tensorflow.optimizers.v1",
     "GraphError": "mixdown.core",
     "MixdownError": "mixdown.core",
+    "MixdownWarning": "mixdown.core",
     "PlanError": "mixdown.core",
     "Policy": "mixdown.core",
     "PolicyError": "mixdown.core",

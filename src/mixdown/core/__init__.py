@@ -1,6 +1,6 @@
 """The planner, free of any framework: a Graph and a Policy in, a Plan out. Start with `plan.make_plan`."""
 
-from mixdown.core.errors import GraphError, MixdownError, PlanError, PolicyError
+from mixdown.core.errors import GraphError, MixdownError, MixdownWarning, PlanError, PolicyError
 from mixdown.core.graph import Agreement, Graph, Op, Role, Site, Tensor, Tie
 from mixdown.core.paint import Paint, Stroke
 from mixdown.core.plan import Cast, Plan, make_plan
@@ -15,6 +15,7 @@ __all__ = [
     "GraphError",
     "Level",
     "MixdownError",
+    "MixdownWarning",
     "Op",
     "Paint",
     "Plan",

@@ -1,4 +1,4 @@
-"""What the core raises. Every message names the culprit, the rule and the way out."""
+"""What mixdown raises and warns with. Every message names the culprit, the rule and the way out."""
 
 
 class MixdownError(Exception):
@@ -15,3 +15,7 @@ class PolicyError(MixdownError, ValueError):
 
 class PlanError(MixdownError, RuntimeError):
     """A plan broke one of the laws in `check` and could not be mended: a bug of ours or of a host."""
+
+
+class MixdownWarning(UserWarning):
+    """Something was not done as asked, or would surprise: what, and what to do about it."""

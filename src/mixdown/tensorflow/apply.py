@@ -12,7 +12,7 @@ from mixdown.tensorflow.draft import ARGUMENT, RESULT
 from mixdown.tensorflow.read import UPGRADES
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from mixdown.core import Cast, Plan
     from mixdown.tensorflow.draft import Origin, Use
@@ -23,16 +23,17 @@ class Applied(NamedTuple):
     """The rewritten protos."""
 
     root: Any  # the outermost GraphDef or FunctionDef
-    twins: dict[str, Any]  # the name of every function that had to change -> its rewritten copy, under a new name
+    twins: dict[str, Any]  # the name of every other function that had to change -> its copy, under a new name
 
 
-def apply(reading: Reading, plan: Plan, taken: Collection[str] = ()) -> Applied:
+def apply(reading: Reading, plan: Plan, new_name: Callable[[str], str] = str, also: Collection[str] = ()) -> Applied:
     """Write a plan down, on copies: the protos that were read stay as they are.
 
     Args:
         reading: what the plan's graph was read from.
         plan: what to do.
-        taken: function names that no twin may get.
+        new_name: gives the twin of a function its name.
+        also: functions that get a twin even if nothing in them changes.
     """
     sheets = _Sheets(reading, plan)
     for op, origin in zip(plan.graph.ops, reading.origins, strict=True):
@@ -41,7 +42,7 @@ def apply(reading: Reading, plan: Plan, taken: Collection[str] = ()) -> Applied:
                 sheets.lower(origin, plan.graph.sites[site].attribute)
     for cast in plan.casts:
         sheets.insert(cast)
-    return sheets.twinned({*taken, *reading.library})
+    return sheets.twinned(new_name, also)
 
 
 class _Sheets:
@@ -113,7 +114,7 @@ class _Sheets:
     def _fresh(self, body: int, wanted: str) -> str:
         if body not in self.names:
             self.names[body] = {node.name for node in self.reading.bodies[body].nodes}
-        return _unused(wanted, self.names[body])
+        return unused(wanted, self.names[body])
 
     def _text(self, use: Use) -> str:
         """How the original names the tensor it reads there."""
@@ -126,23 +127,22 @@ class _Sheets:
         else:
             self.nodes(use.body)[use.node].input[use.position] = output
 
-    def twinned(self, taken: set[str]) -> Applied:
+    def twinned(self, new_name: Callable[[str], str], also: Collection[str]) -> Applied:
         """Rename every function that changed, and let its callers, which change by that, call the new one."""
+        tree = [body.function for body in self.reading.bodies]
         callers = [_calls(body.nodes, self.reading.library) for body in self.reading.bodies]
-        number = {body.function: index for index, body in enumerate(self.reading.bodies)}
-        changed = set(self.copies)
+        changed = {0, *self.copies, *(tree.index(name) for name in also)}
         while (
-            more := {i for i, called in enumerate(callers) if any(number[name] in changed for name in called)} - changed
+            more := {i for i, called in enumerate(callers) if any(tree.index(n) in changed for n in called)} - changed
         ):
             changed |= more
-        originals = [self.reading.bodies[index].function for index in sorted(changed - {0})]
-        twins = {name: _unused(f"{name}__{self.plan.policy.low}", taken) for name in originals}
-        for index in sorted(changed | {0}):
+        twins = {tree[index]: new_name(tree[index]) for index in sorted(changed) if tree[index]}
+        for index in sorted(changed):
             for position in {position for positions in callers[index].values() for position in positions}:
                 _call_twins(self.nodes(index)[position], twins)
         for name, twin in twins.items():
-            self.copy(number[name]).signature.name = twin
-        return Applied(self.copy(0), {name: self.copies[number[name]] for name in twins})
+            self.copy(tree.index(name)).signature.name = twin
+        return Applied(self.copy(0), {name: self.copies[tree.index(name)] for name in twins if name != tree[0]})
 
 
 def _calls(nodes: Any, library: Mapping[str, Any]) -> dict[str, list[int]]:
@@ -155,14 +155,14 @@ def _calls(nodes: Any, library: Mapping[str, Any]) -> dict[str, list[int]]:
 
 
 def _call_twins(node: Any, twins: Mapping[str, str]) -> None:
-    node.op = twins.get(node.op, node.op)
     for attribute in CALLS.get(node.op, ()):
         value = node.attr[attribute]
         for function in value.list.func if attribute == "branches" else [value.func]:
             function.name = twins.get(function.name, function.name)
+    node.op = twins.get(node.op, node.op)
 
 
-def _unused(wanted: str, taken: set[str]) -> str:
+def unused(wanted: str, taken: set[str]) -> str:
     """The wanted name, numbered if it is taken; it is taken from now on."""
     name = wanted
     for number in count(1):

@@ -22,6 +22,9 @@ CALLS = {
 """Ops that call functions with their own inputs, and the attributes that name these. Others (tf.data's maps, for
 example) call functions too, but not as a part of this computation: they are left alone."""
 
+GROUP = "api_implements"  # marks functions among which TensorFlow chooses one by device, as RNN layers do
+MUST_COMPILE = "_XlaMustCompile"  # marks functions that XLA compiles, with all they call
+
 PREDICATED = {"If", "StatelessIf", "Case", "StatelessCase"}  # their first input only chooses
 LOOPS = {"While", "StatelessWhile"}
 
@@ -77,6 +80,22 @@ def reachable(body: Body, library: Mapping[str, Any]) -> list[str]:
         queue.extend(function_body(library[name]) for name in sorted(called - found))
         found |= called
     return sorted(found)
+
+
+def compiled(tree: Sequence[Body], library: Mapping[str, Any]) -> set[int]:
+    """The bodies of a tree that XLA compiles: those marked so, and whatever they call."""
+    number = {body.function: index for index, body in enumerate(tree)}
+    queue = [index for index, body in enumerate(tree) if body.function and _is_true(body.proto, MUST_COMPILE)]
+    found = set(queue)
+    for index in queue:
+        called = {number[name] for _, names in calls(tree[index].nodes, library) for name in names}
+        queue.extend(sorted(called - found))
+        found |= called
+    return found
+
+
+def _is_true(proto: Any, attribute: str) -> bool:
+    return attribute in proto.attr and proto.attr[attribute].b
 
 
 def _named(node: Any) -> list[str]:

@@ -6,6 +6,8 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING
 
+import tensorflow as tf
+
 if TYPE_CHECKING:
     from mixdown.core import Policy
 
@@ -22,3 +24,8 @@ def device_type(device: str) -> str:
 def default_type(policy: Policy) -> str:
     """Where a node without a device is taken to run: the policy's first device type, or the CPU if it has no wish."""
     return policy.devices[0] if isinstance(policy.devices, tuple) else "CPU"
+
+
+def machine_default() -> str:
+    """The type of device that TensorFlow gives work to unless told otherwise."""
+    return next((kind for kind in ("GPU", "TPU") if tf.config.list_logical_devices(kind)), "CPU")

@@ -16,6 +16,7 @@ from tensorflow.core.framework import types_pb2
 from tensorflow.python.framework import kernels as kernel_registry
 from tensorflow.python.framework import op_def_registry
 
+import tensorflow as tf
 from mixdown.core import GraphError
 
 if TYPE_CHECKING:
@@ -200,6 +201,18 @@ def registered_kernels(name: str) -> list[tuple[str, list[tuple[str, frozenset[i
         for k in found
         if not k.label
     ]
+
+
+@cache
+def compiler_of(device: str) -> str:
+    """The name under which XLA's ops for a type of device stand in the registry of kernels.
+
+    TensorFlow adds them when the first function is compiled, so one is.
+    """
+    tf.function(lambda: tf.constant(0), jit_compile=True)()
+    registered_kernels.cache_clear()
+    has_kernels_for.cache_clear()
+    return f"XLA_{device}_JIT"
 
 
 @cache

@@ -42,7 +42,9 @@ class Reading:
     uses: Sequence[Sequence[Use]]  # per tensor, in the order of its consumers
 
 
-def read(body: Body, library: Mapping[str, Any], policy: Policy, preserved: Collection[str] = ()) -> Reading:
+def read(
+    body: Body, library: Mapping[str, Any], policy: Policy, preserved: Collection[str] = (), default_device: str = ""
+) -> Reading:
     """Read a body and all functions it calls.
 
     Args:
@@ -50,15 +52,17 @@ def read(body: Body, library: Mapping[str, Any], policy: Policy, preserved: Coll
         library: the functions that may be called, by name.
         policy: what is asked of kernels and devices.
         preserved: names of nodes of the outermost body that must keep their types.
+        default_device: the type of device for nodes that name none; by default the policy's first.
 
     Raises:
         GraphError: an op is unknown, an attribute is missing, an input leads nowhere, or there is a cycle.
     """
     draft = Draft(library)
-    reader = _NodeReader(library, policy, frozenset(preserved))
+    reader = _NodeReader(library, policy, frozenset(preserved), default_device or default_type(policy))
     tree = [body, *(bodies.function_body(library[name]) for name in bodies.reachable(body, library))]
+    compiled = bodies.compiled(tree, library)
     for index, one in enumerate(tree):
-        reader.add_chapter(draft, index, one)
+        reader.add_chapter(draft, index, one, compiled=index in compiled)
     for chapter in draft.chapters:
         _connect(draft, chapter)
         tie_recurrent_edges(draft, chapter)
@@ -71,22 +75,24 @@ def read(body: Body, library: Mapping[str, Any], policy: Policy, preserved: Coll
 class _NodeReader:
     """Turns nodes into ops and sites, remembering what it learnt about each combination of kind and types."""
 
-    def __init__(self, library: Mapping[str, Any], policy: Policy, preserved: frozenset[str]) -> None:
+    def __init__(
+        self, library: Mapping[str, Any], policy: Policy, preserved: frozenset[str], default_device: str
+    ) -> None:
         self.library, self.policy, self.preserved = library, policy, preserved
         self.low = kinds.LOW_TYPES[policy.low]
-        self.default_device = default_type(policy)
+        self.default_device = default_device
         self._nodes: dict[tuple[str, kinds.Values], _Node] = {}
         self._known: dict[tuple[str, kinds.Values, str], tuple[Support, ...]] = {}
 
-    def add_chapter(self, draft: Draft, index: int, body: Body) -> None:
+    def add_chapter(self, draft: Draft, index: int, body: Body, *, compiled: bool) -> None:
         """Read one body: its ops sorted by name, then the ends of its signature."""
         read = [self._read(node, outermost=index == 0) for node in body.nodes]
         chapter = Chapter(index, body, [node.signature for node in read])
         draft.chapters.append(chapter)
         for position in chapter.order:
             if read[position].signature.labels:
-                self._add_op(draft, chapter, position, read[position])
-        frozen = "it is part of the signature that callers rely on" if index == 0 else None
+                self._add_op(draft, chapter, position, read[position], compiled=compiled)
+        frozen = _frozen_signature(body, outermost=index == 0)
         for position, (name, dtype) in enumerate(body.arguments):
             if dtype == kinds.FLOAT:
                 chapter.arguments[position] = draft.add_end(name, "_Arg", Origin(index, ARGUMENT, position), frozen)
@@ -116,11 +122,13 @@ class _NodeReader:
             )
         return kinds.call_signature(self.library[node.op].signature)
 
-    def _add_op(self, draft: Draft, chapter: Chapter, position: int, read: _Node) -> None:
+    def _add_op(self, draft: Draft, chapter: Chapter, position: int, read: _Node, *, compiled: bool) -> None:
         node, base, index = chapter.body.nodes[position], len(draft.sites), len(draft.ops)
         conduit = bool(bodies.followed(node, self.library))
         frozen = self._frozen(node, outermost=chapter.index == 0, anywhere=conduit)
-        supports = (CONDUIT,) * len(read.signature.labels) if conduit else self._supports(read, node.device)
+        supports = (
+            (CONDUIT,) * len(read.signature.labels) if conduit else self._supports(read, node.device, compiled=compiled)
+        )
         sites = [
             Site(index, label, support.legal, support.kernel, _role(read.kind, label, conduit=conduit))
             for label, support in zip(read.signature.labels, supports, strict=True)
@@ -131,8 +139,9 @@ class _NodeReader:
         if supports[0].together:
             draft.ties.append(Tie(numbers, Agreement.UNANIMOUS))
 
-    def _supports(self, read: _Node, device: str) -> tuple[Support, ...]:
+    def _supports(self, read: _Node, device: str, *, compiled: bool) -> tuple[Support, ...]:
         where = device_type(device) or self.default_device
+        where = kinds.compiler_of(where) if compiled else where
         key = (read.kind, read.values, where)
         if key not in self._known:
             kind = kinds.kind_of(read.kind)
@@ -156,6 +165,15 @@ class _NodeReader:
         if not anywhere and not self.policy.admits(where):
             return f"it runs on a {where}, which the policy leaves alone"
         return None
+
+
+def _frozen_signature(body: Body, *, outermost: bool) -> str | None:
+    """Why the arguments and results of a function must keep their types, if so."""
+    if outermost:
+        return "it is part of the signature that callers rely on"
+    if body.function and bodies.GROUP in body.proto.attr:
+        return "its function is one of several that TensorFlow may choose from, which must look alike"
+    return None
 
 
 class _Node(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mixdown.core import GraphError, Plan, Policy, PolicyError, make_plan
-from mixdown.tensorflow.apply import apply
+from mixdown.tensorflow.apply import apply, unused
 from mixdown.tensorflow.bodies import graph_body
 from mixdown.tensorflow.pause import collector_paused
 from mixdown.tensorflow.read import read
@@ -47,7 +47,8 @@ def rewrite_graph_def(
         plan = make_plan(reading.graph, policy)
         if idle := plan.idle_overrides:
             raise PolicyError(f"Nothing in this graph matches {'; '.join(idle)}: mend or remove that rule.")
-        rewritten, twins = apply(reading, plan)
+        taken = set(library)
+        rewritten, twins = apply(reading, plan, lambda name: unused(f"{name}__{policy.low}", taken))
     _replace_functions(rewritten, twins)
     return Rewrite(rewritten, plan)
 

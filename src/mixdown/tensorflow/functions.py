@@ -1,0 +1,78 @@
+"""The call boundary: where a tf.function is handed to TensorFlow's runtime, its twin is handed over instead.
+
+`install` wraps two methods of TensorFlow's eager context: the one through which every function is called, and the one
+through which functions are removed. Originals are never changed: gradients, exports and disabled use see float32.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+# Private: there is no public hook between a traced function and the runtime. Checked on TensorFlow 2.16 to 2.21, where
+# Context.call_function(name, tensor_inputs, num_outputs) is the only way a function is called eagerly.
+from tensorflow.python.eager.context import Context
+from tensorflow.python.framework.errors_impl import OpError
+
+from mixdown.tensorflow import scopes
+
+if TYPE_CHECKING:
+    from mixdown.tensorflow.twins import Twin
+
+_MARK = "_mixdown_original"
+
+
+def install() -> None:
+    """Wrap the call boundary, once."""
+    if not installed():
+        Context.call_function = _wrap_call(Context.call_function)
+        Context.remove_function = _wrap_remove(Context.remove_function)
+
+
+def uninstall() -> None:
+    """Give TensorFlow its own methods back."""
+    if installed():
+        Context.call_function = getattr(Context.call_function, _MARK)
+        Context.remove_function = getattr(Context.remove_function, _MARK)
+
+
+def installed() -> bool:
+    """Whether the call boundary is wrapped."""
+    return hasattr(Context.call_function, _MARK)
+
+
+def _wrap_call(original: Any) -> Any:
+    @functools.wraps(original)
+    def call_function(context: Any, name: bytes, tensor_inputs: Any, num_outputs: int) -> Any:
+        twins = scopes.current()
+        if twins is None:
+            return original(context, name, tensor_inputs, num_outputs)
+        device = context.device_name
+        twin = twins.known.get((name, device)) or twins.of(context, name, device)
+        try:
+            return original(context, twin.name, tensor_inputs, num_outputs)
+        except OpError as error:
+            _name_originals(error, twin)
+            raise
+
+    setattr(call_function, _MARK, original)
+    return call_function
+
+
+def _wrap_remove(original: Any) -> Any:
+    @functools.wraps(original)
+    def remove_function(context: Any, name: Any) -> None:
+        original(context, name)
+        key = name if isinstance(name, bytes) else name.encode()
+        for twins in scopes.all_twins():
+            for registered in twins.forget(key):
+                original(context, registered)
+
+    setattr(remove_function, _MARK, original)
+    return remove_function
+
+
+def _name_originals(error: Any, twin: Twin) -> None:
+    """Let an error speak of the user's functions: TensorFlow then finds the user's source lines by these names."""
+    for registered, name in twin.originals.items():
+        error._message = error._message.replace(registered, name)
