@@ -19,14 +19,20 @@ _HOMES = {
     "PlanError": "mixdown.core",
     "Policy": "mixdown.core",
     "PolicyError": "mixdown.core",
+    "disable_mixed_precision_graph_rewrite": "mixdown.tensorflow.enable",
+    "enable_mixed_precision_graph_rewrite": "mixdown.tensorflow.enable",
+    "rewrite": "mixdown.tensorflow.scoped",
+    "rewriting": "mixdown.tensorflow.scoped",
     "rewrite_graph_def": "mixdown.tensorflow.rewrite",
 }
 
-__all__ = [*sorted(_HOMES), "__version__"]  # noqa: PLE0604 - the table above holds strings
+__all__ = [*sorted(_HOMES), "__version__", "compat"]  # noqa: PLE0604 - the table above holds strings
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - a public name may be a class or a function
     """Import the module behind a public name when the name is first asked for."""
+    if name == "compat":
+        return import_module("mixdown.compat")
     if name not in _HOMES:
         raise AttributeError(f"module 'mixdown' has no attribute {name!r}; it has {', '.join(sorted(_HOMES))}")
     value = getattr(import_module(_HOMES[name]), name)

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 from tensorflow.python.eager.context import Context
 from tensorflow.python.framework.errors_impl import OpError
 
+import tensorflow as tf
+from mixdown.core import Policy
 from mixdown.tensorflow import scopes
 
 if TYPE_CHECKING:
@@ -39,6 +41,13 @@ def uninstall() -> None:
 def installed() -> bool:
     """Whether the call boundary is wrapped."""
     return hasattr(Context.call_function, _MARK)
+
+
+def works() -> bool:
+    """Whether a function that is called now really runs as its twin: 300 * 300 is finite in float32 only."""
+    large = tf.constant([[300.0]])
+    with scopes.scope(Policy(devices="all")):
+        return bool(tf.math.is_inf(tf.function(tf.matmul)(large, large))[0, 0])
 
 
 def _wrap_call(original: Any) -> Any:

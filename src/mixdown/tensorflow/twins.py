@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from mixdown.core import MixdownError, MixdownWarning, make_plan
 from mixdown.tensorflow.apply import apply
 from mixdown.tensorflow.bodies import GROUP, function_body
+from mixdown.tensorflow.conflicts import mixed_keras_policy
 from mixdown.tensorflow.devices import device_type, machine_default
 from mixdown.tensorflow.pause import collector_paused
 from mixdown.tensorflow.read import read
@@ -88,6 +89,13 @@ class Twins:
         return [registered for twin in gone for registered in twin.originals]
 
     def _make(self, context: Any, name: bytes, device: str) -> Twin:
+        if conflict := mixed_keras_policy():
+            warnings.warn(
+                f"The dtype policy {conflict} was set after mixed precision was enabled: both now choose precisions. "
+                f"Set the policy 'float32' again, or call mixdown.disable_mixed_precision_graph_rewrite().",
+                MixdownWarning,
+                stacklevel=6,
+            )
         try:
             with collector_paused():
                 return self._rewrite(context, name, device_type(device) or machine_default())
