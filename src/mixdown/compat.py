@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import mixdown
+
+if TYPE_CHECKING:
+    from mixdown.core import Policy
 
 NAMES = (
     "DynamicLossScale",
@@ -29,8 +33,12 @@ _MISSING = object()
 _replaced: list[tuple[Any, str, Any]] = []  # owner, name, what it was before
 
 
-def install() -> None:
-    """Make the documented names work: an old script then runs as it was written. `uninstall` takes them away again."""
+def install(policy: Policy | None = None) -> None:
+    """Make the documented names work: an old script then runs as it was written. `uninstall` takes them away again.
+
+    Args:
+        policy: what `enable_mixed_precision_graph_rewrite` uses when it is called by its documented name.
+    """
     if _replaced:
         return
     import tensorflow as tf  # noqa: PLC0415 - `import mixdown.compat` must not load it before it is asked to
@@ -38,7 +46,7 @@ def install() -> None:
     for path, names in HOMES.items():
         home = _module(tf, path)
         for name in names:
-            _set(home, name, getattr(mixdown, name))
+            _set(home, name, _documented(name, policy))
 
 
 def uninstall() -> None:
@@ -49,6 +57,13 @@ def uninstall() -> None:
             delattr(owner, name)
         else:
             setattr(owner, name, before)
+
+
+def _documented(name: str, policy: Policy | None) -> Any:
+    value = getattr(mixdown, name)
+    if policy is None or name != "enable_mixed_precision_graph_rewrite":
+        return value
+    return functools.wraps(value)(functools.partial(value, policy=policy))
 
 
 def _module(root: Any, path: str) -> Any:

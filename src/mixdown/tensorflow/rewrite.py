@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mixdown.core import GraphError, Plan, Policy, PolicyError, make_plan
+from mixdown.report.text import summary
 from mixdown.tensorflow.apply import apply, unused
 from mixdown.tensorflow.bodies import graph_body
 from mixdown.tensorflow.pause import collector_paused
@@ -19,6 +20,9 @@ class Rewrite(NamedTuple):
 
     graph_def: Any
     plan: Plan
+
+    def __str__(self) -> str:
+        return summary(self.plan)
 
 
 def rewrite_graph_def(
