@@ -15,7 +15,7 @@ class Role(Enum):
     """What a site is, beyond a port of its op."""
 
     PLAIN = "plain"  # computes
-    CONDUIT = "conduit"  # carries a value into or out of a function: clear, whatever the lists say
+    CONDUIT = "conduit"  # carries a value into or out of a function: see `stages.soak`
     VARIABLE_READ = "variable read"  # the value of a reference variable: clear ops next to it do not make it low
     CONVERSION = "conversion"  # the output of a cast that is already there: follows its consumers for free
 

@@ -17,6 +17,7 @@ from mixdown.rules import Category
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from mixdown.core.graph import Tie
     from mixdown.core.scene import Scene
 
 Stage = Callable[["Scene", Canvas], Strokes]
@@ -99,17 +100,54 @@ def follow(scene: Scene, canvas: Canvas) -> Strokes:
 
 
 def soak(scene: Scene, canvas: Canvas) -> Strokes:
-    """Clear sites next to a low site are low, and those next to them, upstream and down."""
-    graph, supports, candidates = scene.graph, scene.supports, scene.candidates
-    clear = scene.mask(Category.CLEAR)
+    """Clear sites next to a low site are low, and those next to them, upstream and down.
+
+    What carries a value into or out of a function is low if a low site feeds it, or if all that read it are low: then
+    nobody who wants the full value gets a rounded one.
+    """
+    wet = list(canvas)
+    strokes = _soak_clear(scene, wet)
+    while carried := _carry(scene, wet):
+        strokes |= carried
+        strokes |= _soak_clear(scene, wet)
+    return strokes
+
+
+def _soak_clear(scene: Scene, wet: Canvas) -> Strokes:
+    """One soaking of clear sites; `wet` gets the paint too."""
+    graph, supports, candidates, clear = scene.graph, scene.supports, scene.candidates, scene.mask(Category.CLEAR)
+    around = [list(chain(*both)) for both in zip(graph.predecessors, graph.successors, strict=True)]
     dry = [
-        clear[index] and supports[index] and canvas[index] is None and site.role is not Role.VARIABLE_READ
+        clear[index] and supports[index] and wet[index] is None and site.role is Role.PLAIN
         for index, site in enumerate(graph.sites)
     ]
-    wet = [site for site, paint in enumerate(canvas) if paint is Paint.LOW and candidates[site]]
-    around = [list(chain(*both)) for both in zip(graph.predecessors, graph.successors, strict=True)]
-    soaked = _walk(wet, around, dry)
-    return {site: Stroke(Paint.LOW, "soak", (cause,)) for site, cause in soaked.items()}
+    roots = [site for site, paint in enumerate(wet) if paint is Paint.LOW and candidates[site]]
+    soaked = _walk(roots, around, dry)
+    return _paint(wet, {site: Stroke(Paint.LOW, "soak", (cause,)) for site, cause in soaked.items()})
+
+
+def _carry(scene: Scene, wet: Canvas) -> Strokes:
+    """Paint the undecided ties of conduits that may be low now; `wet` gets the paint too."""
+    strokes: Strokes = {}
+    for tie in scene.ties(Agreement.UNANIMOUS):
+        undecided = [site for site in tie.sites if wet[site] is None]
+        if undecided and scene.graph.sites[tie.sites[0]].role is Role.CONDUIT:
+            cause = _may_carry(scene, wet, tie)
+            strokes.update({site: Stroke(Paint.LOW, "carry", (cause,)) for site in undecided if cause is not None})
+    return _paint(wet, strokes)
+
+
+def _may_carry(scene: Scene, wet: Canvas, tie: Tie) -> int | None:
+    """The low site because of which a tie of conduits may be low, None if there is none."""
+    graph, own = scene.graph, set(tie.sites)
+    if any(wet[site] is Paint.FULL or not scene.candidates[site] for site in tie.sites):
+        return None
+    sources = [site for member in tie.sites for site in graph.predecessors[member] if site not in own]
+    sinks = [site for member in tie.sites for site in graph.successors[member] if site not in own]
+    low = [site for site in sources if wet[site] is Paint.LOW]
+    if low:
+        return low[0]
+    return sinks[0] if sinks and all(wet[site] is Paint.LOW for site in sinks) else None
 
 
 def strip(scene: Scene, canvas: Canvas) -> Strokes:
@@ -183,6 +221,12 @@ def _walk(roots: Iterable[int], neighbours: Sequence[Sequence[int]], enter: Sequ
                 reached[there] = here
                 queue.append(there)
     return reached
+
+
+def _paint(canvas: Canvas, strokes: Strokes) -> Strokes:
+    for site, stroke in strokes.items():
+        canvas[site] = stroke.paint
+    return strokes
 
 
 def _where(mask: Sequence[bool]) -> list[int]:

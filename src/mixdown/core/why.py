@@ -22,6 +22,7 @@ REASONS = {
     "bridge": "it lies between low ops, from {causes}",
     "follow": "it directly follows {causes}, which is low",
     "soak": "{kind} only moves values, and its neighbour {causes} is low",
+    "carry": "it carries a value into or out of a function, and {causes} is low",
     "strip": "{kind} is not defined for {low} here",
     "match_loops": "it carries the same value as {causes}",
     "retarget": "it is a cast that was there already, and all its consumers, such as {causes}, are low",
