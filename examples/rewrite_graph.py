@@ -1,7 +1,8 @@
 """Rewrite a real training step and look at what changed: no GPU needed, nothing is downloaded."""
 
-import mixdown
 import tensorflow as tf
+
+import mixdown
 
 # A small network with everything a training step has: convolution, normalisation, loss, gradients, update.
 model = tf.keras.Sequential(

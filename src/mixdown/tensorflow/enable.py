@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import tensorflow as tf
+
 from mixdown.core import Policy
 from mixdown.tensorflow import scopes, session
 from mixdown.tensorflow.conflicts import mixed_keras_policy

@@ -9,12 +9,13 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
+import tensorflow as tf
+
 # Private: there is no public hook between a traced function and the runtime. Checked on TensorFlow 2.16 to 2.21, where
 # Context.call_function(name, tensor_inputs, num_outputs) is the only way a function is called eagerly.
 from tensorflow.python.eager.context import Context
 from tensorflow.python.framework.errors_impl import OpError
 
-import tensorflow as tf
 from mixdown.core import Policy
 from mixdown.tensorflow import scopes
 

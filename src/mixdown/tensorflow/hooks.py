@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 
 import tensorflow as tf
+
 from mixdown.core import MixdownError, MixdownWarning
 from mixdown.tensorflow import functions, scopes, session
 

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import tensorflow as tf
 from tensorflow.core.framework import types_pb2
 
 # Private: TensorFlow offers no public way to ask for an op's definition or its kernels. Checked on 2.16 to 2.21.
 from tensorflow.python.framework import kernels as kernel_registry
 from tensorflow.python.framework import op_def_registry
 
-import tensorflow as tf
 from mixdown.core import GraphError
 
 if TYPE_CHECKING:

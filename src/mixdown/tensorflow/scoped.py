@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
+
 from mixdown.core import Policy
 from mixdown.tensorflow import scopes
 from mixdown.tensorflow.gates import closed_gate, gate_warning

@@ -1,0 +1,77 @@
+"""The command line as a newcomer meets it: help, typos, exit codes."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from mixdown import __version__, cli, compat
+
+
+@pytest.fixture(autouse=True)
+def _clean(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["mixdown"])
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(compat, "install", installed.append)
+    installed.clear()
+
+
+installed: list[object] = []
+
+
+def test_help_shows_examples(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(["--help"])
+    assert stopped.value.code == 0
+    assert "mixdown run train.py --epochs 3" in capsys.readouterr().out
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["--version"])
+    assert capsys.readouterr().out == f"mixdown {__version__}\n"
+
+
+TYPOS = {
+    "no command": ([], "the following arguments are required: command"),
+    "unknown command": (["runn"], "invalid choice: 'runn'"),
+    "unknown dtype": (["run", "--low", "float61", "x.py"], "invalid choice: 'float61'"),
+}
+
+
+@pytest.mark.parametrize("case", TYPOS)
+def test_typo_gets_a_message_and_exit_code_2(case: str, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments, message = TYPOS[case]
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(arguments)
+    assert stopped.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_missing_script_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["run", "nowhere.py"]) == 2
+    assert capsys.readouterr().err == "mixdown: There is no script 'nowhere.py'.\n"
+
+
+def test_bad_devices_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("", "utf-8")
+    assert cli.main(["run", "--devices", "G P U", str(script)]) == 2
+    assert "Unknown devices ('G P U',)" in capsys.readouterr().err
+
+
+def test_script_gets_its_arguments_its_folder_and_main(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "neighbour.py").write_text("WORD = 'hello'\n", "utf-8")
+    script = tmp_path / "script.py"
+    script.write_text("import sys, neighbour\nprint(__name__, neighbour.WORD, *sys.argv[1:])\n", "utf-8")
+    assert cli.main(["run", "--low", "bfloat16", str(script), "--low", "x"]) == 0
+    assert capsys.readouterr().out == "__main__ hello --low x\n"
+    assert [policy.low for policy in installed] == ["bfloat16"]  # type: ignore[attr-defined]
+
+
+def test_script_that_fails_fails(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("raise SystemExit(3)\n", "utf-8")
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(["run", str(script)])
+    assert stopped.value.code == 3
