@@ -52,6 +52,7 @@ class Tensor(NamedTuple):
     name: str
     site: int
     consumers: tuple[int, ...]
+    shape: tuple[int | None, ...] | None = None  # None, also for one dimension, where it is not known
 
 
 class Agreement(Enum):

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 ARGUMENT, RESULT = -1, -2
 
+Shape = tuple[int | None, ...] | None
+"""Sizes of dimensions; None where they are not known."""
+
 
 class Origin(NamedTuple):
     """What an op was read from: a node, or (with `node` ARGUMENT or RESULT) an end of a function's signature."""
@@ -77,6 +80,7 @@ class Draft:
         self.carried = Unions()  # sites that carry one value through calls and functional loops
         self._names: list[str] = []
         self._makers: list[int] = []
+        self._shapes: list[Shape] = []
         self._consumers: list[list[int]] = []
         self.uses: list[list[Use]] = []
 
@@ -95,10 +99,11 @@ class Draft:
         site = Site(len(self.ops), "type", legal=True, kernel=True, role=Role.CONDUIT)
         return self.add_op(Op(name, kind, function, (base,), frozen), origin, (site,))
 
-    def add_tensor(self, name: str, maker: int) -> int:
+    def add_tensor(self, name: str, maker: int, shape: Shape) -> int:
         """Add a value; returns its index."""
         self._names.append(name)
         self._makers.append(maker)
+        self._shapes.append(shape)
         self._consumers.append([])
         self.uses.append([])
         return len(self._names) - 1
@@ -116,5 +121,5 @@ class Draft:
 
     def graph(self) -> Graph:
         """The finished Graph."""
-        tensors = map(Tensor, self._names, self._makers, map(tuple, self._consumers))
+        tensors = map(Tensor, self._names, self._makers, map(tuple, self._consumers), self._shapes)
         return Graph(tuple(self.ops), tuple(self.sites), tuple(tensors), tuple(self.ties), tuple(self.flows))

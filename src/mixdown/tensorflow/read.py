@@ -13,7 +13,7 @@ from mixdown.core import Agreement, Graph, GraphError, Op, Role, Site, Tie
 from mixdown.tensorflow import bodies, kinds
 from mixdown.tensorflow.calls import tie_calls
 from mixdown.tensorflow.devices import default_type, device_type
-from mixdown.tensorflow.draft import ARGUMENT, RESULT, Chapter, Draft, Origin, Use
+from mixdown.tensorflow.draft import ARGUMENT, RESULT, Chapter, Draft, Origin, Shape, Use
 from mixdown.tensorflow.lists import tie_lists
 from mixdown.tensorflow.loops import mark_variable_reads, tie_recurrent_edges
 
@@ -215,5 +215,14 @@ def _tensor(draft: Draft, chapter: Chapter, tensors: dict[Source, int], source: 
         name = chapter.body.arguments[-1 - node][0] if node < 0 else chapter.body.nodes[node].name
         if maker < 0:
             raise GraphError(f"The output {port} of {name!r} is read as float32, but it is not.")
-        tensors[source] = draft.add_tensor(f"{name}:{port}", maker)
+        shape = None if node < 0 else _shape(chapter.body.nodes[node], port)
+        tensors[source] = draft.add_tensor(f"{name}:{port}", maker, shape)
     return tensors[source]
+
+
+def _shape(node: Any, port: int) -> Shape:
+    """The shape of an output, if the node carries it."""
+    shapes = node.attr.get("_output_shapes")
+    if shapes is None or port >= len(shapes.list.shape) or shapes.list.shape[port].unknown_rank:
+        return None
+    return tuple(dim.size if dim.size >= 0 else None for dim in shapes.list.shape[port].dim)

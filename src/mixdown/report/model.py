@@ -1,0 +1,168 @@
+"""What a report holds: plain frozen data that goes to JSON and comes back equal. Start with `Report`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Self, cast
+
+SCHEMA = "mixdown-report/1"
+"""Name and version of the JSON that `Report.to_json` writes; `Report.from_json` reads this one only."""
+
+
+class ReportError(ValueError):
+    """A report file is broken, or not a report at all."""
+
+
+@dataclass(frozen=True)
+class SiteRow:
+    """One site of an op: what it was, what it became, and why."""
+
+    attribute: str
+    dtype: str  # after the rewrite; before it was float32
+    category: str
+    stage: str
+    reason: str
+    because: tuple[int, ...] = ()  # indices of the ops behind the causes
+
+
+@dataclass(frozen=True)
+class OpRow:
+    """One op with float32 ports."""
+
+    name: str
+    kind: str
+    function: str  # the function it stands in, "" for the outermost graph
+    sites: tuple[SiteRow, ...]
+    inputs: tuple[int, ...] = ()  # indices of the ops whose float32 values it reads
+    source: str = ""  # the user's line that made it, where the graph tells
+
+
+@dataclass(frozen=True)
+class CastRow:
+    """One conversion that the rewrite inserts."""
+
+    tensor: str
+    op: int  # index of the op whose value it converts
+    to: str
+    bytes: int | None  # read and written together; None where the shape is not known
+
+
+@dataclass(frozen=True)
+class Advice:
+    """A dimension that Tensor Cores do not like."""
+
+    op: str
+    dimension: str
+    size: int
+    better: int
+
+
+@dataclass(frozen=True)
+class GraphReport:
+    """One function, session or graph."""
+
+    name: str
+    kind: str  # "function", "session" or "graph"
+    low: str
+    rewritten: bool
+    reason: str  # why it was left alone, if it was
+    policy: dict[str, Any] = field(default_factory=dict)
+    ops: tuple[OpRow, ...] = ()
+    casts: tuple[CastRow, ...] = ()
+    advice: tuple[Advice, ...] = ()
+
+    @property
+    def low_ops(self) -> list[OpRow]:
+        """The ops of which any part became low."""
+        return [op for op in self.ops if any(site.dtype == self.low for site in op.sites)]
+
+
+@dataclass(frozen=True)
+class Skip:
+    """One step that was not applied, because gradients were not finite."""
+
+    step: int
+    variables: tuple[tuple[str, str], ...]  # name and "Inf", "NaN" or "Inf and NaN"
+
+
+@dataclass(frozen=True)
+class ScalerReport:
+    """What one loss-scale optimizer went through."""
+
+    name: str
+    loss_scale: float
+    steps: int
+    skipped_steps: int
+    timeline: tuple[tuple[int, float], ...] = ()  # the step from which on, and the scale
+    skips: tuple[Skip, ...] = ()
+
+
+@dataclass(frozen=True)
+class Report:
+    """All that is known of a plan, or of a process."""
+
+    title: str
+    versions: dict[str, str] = field(default_factory=dict)
+    graphs: tuple[GraphReport, ...] = ()
+    scalers: tuple[ScalerReport, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    def to_json(self) -> str:
+        """The report as JSON text."""
+        return json.dumps({"schema": SCHEMA, **asdict(self)}, ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """The report that `to_json` wrote.
+
+        Raises:
+            ReportError: the text is no report, or of another version.
+        """
+        try:
+            data = json.loads(text)
+        except (ValueError, RecursionError) as broken:
+            raise ReportError(f"This is not a report: it is not JSON ({broken}).") from None
+        schema = data.pop("schema", None) if isinstance(data, dict) else None
+        if schema != SCHEMA:
+            raise ReportError(f"This is not a report that mixdown can read: its schema is {schema!r}, not {SCHEMA!r}.")
+        return cast("Self", _revive(cls, data, "the report"))
+
+
+_PARTS: dict[tuple[type, str], type] = {
+    (Report, "graphs"): GraphReport,
+    (Report, "scalers"): ScalerReport,
+    (GraphReport, "ops"): OpRow,
+    (GraphReport, "casts"): CastRow,
+    (GraphReport, "advice"): Advice,
+    (OpRow, "sites"): SiteRow,
+    (ScalerReport, "skips"): Skip,
+}
+
+
+"""Which field of which class holds a list of which other class."""
+
+
+def _revive(kind: Any, data: Any, where: str) -> Any:
+    """An instance of a class from what JSON made of it, every field checked by name."""
+    names = {each.name for each in fields(kind)}
+    if not isinstance(data, dict) or not set(data) <= names:
+        raise ReportError(f"This report is broken: {where} should have only {', '.join(sorted(names))}.")
+    values = {name: _value(kind, name, value, where) for name, value in data.items()}
+    try:
+        return kind(**values)
+    except TypeError as missing:
+        raise ReportError(f"This report is broken: {where} is incomplete ({missing}).") from None
+
+
+def _value(kind: Any, name: str, value: Any, where: str) -> Any:
+    part = _PARTS.get((kind, name))
+    if part is None:
+        return _frozen(value)
+    if not isinstance(value, list):
+        raise ReportError(f"This report is broken: {name} of {where} should be a list.")
+    return tuple(_revive(part, item, f"{name}[{index}] of {where}") for index, item in enumerate(value))
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(_frozen(item) for item in value) if isinstance(value, list) else value
