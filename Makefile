@@ -4,7 +4,7 @@ BIN := .venv/bin
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint types layers unit format bench clean
+.PHONY: help demo test test-all test-matrix lint types layers unit format bench clean
 
 help: ## list the tasks
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,6 +23,19 @@ test: lint types layers unit ## install, then lint, types, layers and the tests 
 
 test-all: lint types layers ## everything, the slow tests included
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+test-matrix: ## the TensorFlow tests on TensorFlow 2.16, 2.18, 2.20 and 2.21
+	@for version in 2.16 2.18 2.20 2.21; do $(MAKE) --no-print-directory .venv-$$version/tested || exit 1; done
+
+.venv-%/.ready: pyproject.toml
+	$(PYTHON) -m venv .venv-$*
+	.venv-$*/bin/python -m pip install --quiet --upgrade pip
+	.venv-$*/bin/python -m pip install --quiet --editable '.[test]' 'tensorflow-cpu==$*.*' 'tf_keras==$*.*'
+	@touch $@
+
+.venv-%/tested: .venv-%/.ready
+	@echo "TensorFlow $*:"
+	.venv-$*/bin/python -m pytest -q -n 2 --dist loadfile -m 'not slow' tests/tensorflow
 
 lint: .venv/.ready ## ruff: format and lint
 	$(BIN)/ruff format --check .
@@ -45,4 +58,4 @@ bench: .venv/.ready ## print every benchmark's table of ratios
 	@for script in plan_time scaler_overhead; do $(BIN)/python benchmarks/$$script.py || exit 1; done
 
 clean: ## remove the environment and all caches
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-* .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,16 +1,16 @@
 """The loss-scale state machine, written once. Read `after` first: it is the algorithm.
 
-A scale that is too small lets gradients underflow, one that is too large lets them overflow. The machine raises the
-scale after `increment_period` good steps in a row and lowers it after `tolerance` bad steps in a row; a bad step (any
-gradient not finite) is never applied. The scale always stays within [floor, ceiling].
+A scale that is too small lets gradients underflow, one that is too large lets them overflow. The machine
+raises the scale after `increment_period` good steps in a row and lowers it after `tolerance` bad steps in a
+row; a bad step (any gradient not finite) is never applied. The scale always stays within [floor, ceiling].
 
-`after` is plain arithmetic over whatever numbers it is given: Python floats, NumPy scalars, or the tensors of a host,
-which passes its own `where`. So the tests of this file are the tests of every host.
+`after` is plain arithmetic over whatever numbers it is given: Python floats, NumPy scalars, or the tensors of
+a host, which passes its own `where`. So the tests of this file are the tests of every host.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import isfinite
+from math import inf, isfinite
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
@@ -19,6 +19,12 @@ Where = Callable[[Number, Number, Number], Number]  # where(condition, if_true, 
 
 LARGEST_SCALE = 2.0**127
 """The largest power of two a float32 holds: growth stops before the scaled loss could only be inf."""
+
+SMALLEST_SCALE = 2.0**-126
+"""The smallest normal float32: anything smaller is flushed to 0 on most devices."""
+
+SMALLEST_MULTIPLIER = 1.0 + 2.0**-23
+"""The smallest float32 above 1: with anything smaller the scale would never move."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +56,17 @@ class Law:
             object.__setattr__(self, name, positive_real(name, getattr(self, name)))
         for name in ("increment_period", "tolerance"):
             object.__setattr__(self, name, positive_integer(name, getattr(self, name)))
-        if self.multiplier <= 1:
+        self._check_ranges()
+
+    def _check_ranges(self) -> None:
+        if self.multiplier < SMALLEST_MULTIPLIER:
             raise ValueError(f"multiplier must be greater than 1, got {self.multiplier}: the scale could never grow.")
+        if self.floor < SMALLEST_SCALE:
+            raise ValueError(f"floor must be at least 2**-126, got {self.floor}: a smaller scale is flushed to 0.")
         if self.ceiling > LARGEST_SCALE:
-            raise ValueError(f"ceiling must be at most 2**127, got {self.ceiling}: a larger scale makes every loss inf.")
+            raise ValueError(
+                f"ceiling must be at most 2**127, got {self.ceiling}: a larger scale makes every loss inf."
+            )
         if not self.floor <= self.initial <= self.ceiling:
             raise ValueError(
                 f"the initial scale must lie between floor and ceiling, got {self.initial} outside "
@@ -77,32 +90,55 @@ def start(law: Law) -> State:
 def after(law: Law, state: State, *, finite: Number, where: Where) -> State:
     """The state after a step whose gradients were all finite, or not.
 
-    finite:     one more good step; at `increment_period` of them the scale grows by `multiplier`, unless that would
-                pass the ceiling, and the count starts again.
+    finite:     one more good step; at `increment_period` of them the scale grows by `multiplier`, unless that
+                would pass the ceiling, and the count starts again.
     not finite: the count of good steps starts again; at `tolerance` bad steps in a row the scale drops by
                 `multiplier`, but never below the floor.
     """
     good, bad = state.good_steps + 1, state.bad_steps + 1
     due, intolerable = good >= law.increment_period, bad >= law.tolerance
-    # Compared before multiplying, so that no inf is ever computed.
-    may_grow = state.scale <= law.ceiling / law.multiplier
-    grown = state.scale * where(may_grow, law.multiplier, 1.0)
-    lowered = state.scale / law.multiplier
-    dropped = where(lowered > law.floor, lowered, law.floor)
+    # Graph optimizers turn a division by a constant into a product with its rounded reciprocal; not by this one.
+    divisor = where(finite, 1.0, law.multiplier)
+    dropped = at_least(law.floor, state.scale / divisor, where)
     return State(
-        scale=where(finite, where(due, grown, state.scale), where(intolerable, dropped, state.scale)),
+        scale=where(
+            finite,
+            where(due, grown(law, state.scale, where), state.scale),
+            where(intolerable, dropped, state.scale),
+        ),
         good_steps=where(finite, where(due, 0, good), 0),
         bad_steps=where(finite, 0, where(intolerable, 0, bad)),
     )
+
+
+def grown(law: Law, scale: Number, where: Where) -> Number:
+    """The scale times the multiplier, or the scale as it is if that would pass the ceiling."""
+    # Compared before multiplying, so that no inf is ever computed, and after it: the quotient is rounded.
+    factor = where(scale <= law.ceiling / law.multiplier, law.multiplier, 1.0)
+    return where(scale * factor <= law.ceiling, scale * factor, scale)
+
+
+def at_least(floor: float, scale: Number, where: Where) -> Number:
+    """The scale, or the floor if the scale lies below it."""
+    return where(scale > floor, scale, floor)
 
 
 def positive_real(name: str, value: object) -> float:
     """The value as a float, refused unless it is a finite number above zero."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a number, got {value!r} of type {type(value).__name__}.")
-    if not isfinite(value) or value <= 0:
+    number = as_float(value)
+    if not isfinite(number) or number <= 0:
         raise ValueError(f"{name} must be finite and greater than 0, got {value}.")
-    return float(value)
+    return number
+
+
+def as_float(value: Real) -> float:
+    """The value as a float; an int beyond all floats is inf."""
+    try:
+        return float(value)
+    except OverflowError:
+        return inf
 
 
 def positive_integer(name: str, value: object) -> int:

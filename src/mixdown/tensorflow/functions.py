@@ -7,7 +7,7 @@ through which functions are removed. Originals are never changed: gradients, exp
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 
@@ -18,9 +18,7 @@ from tensorflow.python.framework.errors_impl import OpError
 
 from mixdown.core import Policy
 from mixdown.tensorflow import scopes
-
-if TYPE_CHECKING:
-    from mixdown.tensorflow.twins import Twin
+from mixdown.tensorflow.blame import name_originals
 
 _MARK = "_mixdown_original"
 
@@ -62,7 +60,7 @@ def _wrap_call(original: Any) -> Any:
         try:
             return original(context, twin.name, tensor_inputs, num_outputs)
         except OpError as error:
-            _name_originals(error, twin)
+            name_originals(error, context, twin)
             raise
 
     setattr(call_function, _MARK, original)
@@ -80,9 +78,3 @@ def _wrap_remove(original: Any) -> Any:
 
     setattr(remove_function, _MARK, original)
     return remove_function
-
-
-def _name_originals(error: Any, twin: Twin) -> None:
-    """Let an error speak of the user's functions: TensorFlow then finds the user's source lines by these names."""
-    for registered, name in twin.originals.items():
-        error._message = error._message.replace(registered, name)

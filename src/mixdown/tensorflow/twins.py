@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import ChainMap
 from collections.abc import Mapping
 from itertools import count
 from threading import RLock
@@ -17,7 +18,7 @@ from mixdown.tensorflow.pause import collector_paused
 from mixdown.tensorflow.read import read
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from mixdown.core import Plan, Policy
     from mixdown.tensorflow.read import Reading
@@ -66,27 +67,34 @@ class Registered(Mapping[str, Any]):
 
 
 class Twins:
-    """The twins made for one policy, by the name of the function and the device it was called on."""
+    """The twins made for one policy."""
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
-        self.known: dict[tuple[bytes, str], Twin] = {}
+        self.known: dict[tuple[bytes, str], Twin] = {}  # by the name of the function and the device it is called on
+        self._made: dict[tuple[bytes, str], Twin] = {}  # by the type of that device, which is all that matters
         self._groups: dict[str, bytes] = {}
         self._lock = RLock()
 
     def of(self, context: Any, name: bytes, device: str) -> Twin:
         """The twin of a function, made on first use."""
         with self._lock:
-            key = (name, device)
-            if key not in self.known:
-                self.known[key] = self._make(context, name, device)
-            return self.known[key]
+            key = (name, device_type(device) or machine_default())
+            if key not in self._made:
+                self._made[key] = self._make(context, *key)
+            self.known[name, device] = self._made[key]
+            return self._made[key]
 
     def forget(self, name: bytes) -> list[str]:
         """Drop the twins of a function that is going away; returns the names to unregister."""
         with self._lock:
-            gone = [self.known.pop(key) for key in list(self.known) if key[0] == name]
-        return [registered for twin in gone for registered in twin.originals]
+            for key in [key for key in list(self.known) if key[0] == name]:
+                del self.known[key]
+            gone = [self._made.pop(key) for key in list(self._made) if key[0] == name]
+            registered = [twin for one in gone for twin in one.originals]
+            for function in (name.decode(), *registered):
+                self._groups.pop(function, None)
+        return registered
 
     def _make(self, context: Any, name: bytes, device: str) -> Twin:
         if conflict := mixed_keras_policy():
@@ -98,7 +106,7 @@ class Twins:
             )
         try:
             with collector_paused():
-                return self._rewrite(context, name, device_type(device) or machine_default())
+                return self._rewrite(context, name, device)
         except MixdownError as error:
             warnings.warn(f"Function {name.decode()} runs in float32: {error}", MixdownWarning, stacklevel=6)
             return Twin(name, {}, None, str(error))
@@ -110,15 +118,16 @@ class Twins:
         if not plan.changes_anything:
             return Twin(name, {}, plan, "nothing in it can be low")
         groups = {_group(body.proto) for body in reading.bodies} - {b""}
-        functions = self._copies(reading, plan, groups)
-        for partner in self._partners(library, groups) - functions.keys():
-            own = read(function_body(library[partner]), library, self.policy, default_device=device)
-            functions.update(self._copies(own, make_plan(own.graph, self.policy), groups))
-        _rename_groups(functions, self.policy.low)
-        for function in functions.values():
-            context.add_function_def(function)
-        originals = {function.signature.name: original for original, function in functions.items()}
-        return Twin(functions[root].signature.name.encode(), originals, plan, "")
+        families = [self._copies(reading, plan, groups)]
+        for partner in sorted(self._partners(library, groups)):
+            if not any(partner in family for family in families):
+                own = read(function_body(library[partner]), library, self.policy, default_device=device)
+                families.append(self._copies(own, make_plan(own.graph, self.policy), groups))
+        _rename_groups(families, self.policy.low)
+        originals = {twin.signature.name: original for family in families for original, twin in family.items()}
+        for twin in (twin for family in families for twin in family.values()):
+            context.add_function_def(twin)
+        return Twin(families[0][root].signature.name.encode(), originals, plan, "")
 
     def _copies(self, reading: Reading, plan: Plan, groups: set[bytes]) -> dict[str, Any]:
         """The twins of a function and of what it calls, by the original's name."""
@@ -143,12 +152,12 @@ def _group(function: Any) -> bytes:
     return function.attr[GROUP].s if GROUP in function.attr else b""
 
 
-def _rename_groups(functions: Mapping[str, Any], low: str) -> None:
+def _rename_groups(families: Sequence[dict[str, Any]], low: str) -> None:
     """Give twins a group of their own, so that TensorFlow never chooses an original in their place."""
-    suffix = f"__{low}_{next(_numbers)}".encode()
-    for function in functions.values():
+    suffix, twins = f"__{low}_{next(_numbers)}".encode(), ChainMap(*families)
+    for function in (function for family in families for function in family.values()):
         if group := _group(function):
             function.attr[GROUP].s = group + suffix
         for attribute in PARTNERS:
-            if attribute in function.attr and (partner := function.attr[attribute].s.decode()) in functions:
-                function.attr[attribute].s = functions[partner].signature.name.encode()
+            if attribute in function.attr and (partner := function.attr[attribute].s.decode()) in twins:
+                function.attr[attribute].s = twins[partner].signature.name.encode()

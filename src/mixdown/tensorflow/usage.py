@@ -21,18 +21,24 @@ class Usage:
         """The optimizer scaled a loss, or handed out its scale."""
         self.scaled = True
 
-    def note_applied(self) -> None:
-        """The optimizer was given gradients: of a loss it scaled, it is to be hoped."""
+    def note_applied(self, *, divides: bool) -> None:
+        """The optimizer was given gradients: of a loss it scaled, it is to be hoped.
+
+        Args:
+            divides: whether the optimizer divides them by the loss scale itself, or relies on that being done.
+        """
         if not self.scaled and not self._warned:
             self._warned = True
-            warnings.warn(
-                "Gradients were applied whose loss this optimizer never scaled: they are divided by the loss scale all "
-                "the same and become tiny. Let the optimizer compute them (minimize, compute_gradients), or scale the "
-                "loss inside the GradientTape: loss = optimizer.scale_loss(loss) (Keras 3), or "
-                "optimizer.get_scaled_loss(loss) and optimizer.get_unscaled_gradients(gradients) (tf_keras).",
-                MixdownWarning,
-                stacklevel=4,
-            )
+            warnings.warn(BARE.format(harm=DIVIDED if divides else UNSCALED), MixdownWarning, stacklevel=4)
+
+
+BARE = (
+    "Gradients were applied of a loss that this optimizer never scaled: {harm}. Let the optimizer compute them (fit, "
+    "minimize, compute_gradients), or scale the loss inside the GradientTape: optimizer.scale_loss(loss) with Keras 3, "
+    "optimizer.get_scaled_loss(loss) and then optimizer.get_unscaled_gradients(gradients) with tf_keras."
+)
+DIVIDED = "they are divided by the loss scale all the same and become tiny"
+UNSCALED = "small ones may have become zero in 16 bits"
 
 
 def watch(optimizer: Any) -> None:

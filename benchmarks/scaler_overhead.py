@@ -1,0 +1,99 @@
+"""What loss scaling costs: time of a Keras 3 training step with mixdown's wrapper, bare, and with Keras's own wrapper.
+
+Run `python benchmarks/scaler_overhead.py`. The three steps are taken in turn, round after round, in one process, so
+that whatever else the machine does hits all of them; a ratio is the median over rounds of the ratio within a round.
+"""
+
+import argparse
+import os
+import time
+from collections.abc import Callable
+from statistics import median
+from typing import Any
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+import mixdown
+
+Step = Callable[[], object]
+
+WRAPPERS: dict[str, Callable[[Any], Any]] = {
+    "bare": lambda inner: inner,
+    "mixdown": mixdown.LossScaleOptimizer,
+    "keras": keras.optimizers.LossScaleOptimizer,
+}
+
+
+def residual_mlp(blocks: int, width: int) -> Any:
+    """Blocks of LayerNorm, Dense, Dense around a skip connection: six variables each."""
+    x = inputs = keras.Input([width])
+    for _ in range(blocks):
+        hidden = keras.layers.Dense(width, activation="relu")(keras.layers.LayerNormalization()(x))
+        x = x + keras.layers.Dense(width)(hidden)
+    return keras.Model(inputs, x)
+
+
+def training_step(wrapper: str, blocks: int, width: int, batch: int, *, jit: bool) -> Step:
+    """The step that `fit` runs, on data that never ends."""
+    keras.utils.set_random_seed(1)
+    model = residual_mlp(blocks, width)
+    model.compile(WRAPPERS[wrapper](keras.optimizers.Adam(1e-4)), "mse", jit_compile=jit)
+    data = np.random.default_rng(1).standard_normal((2, batch, width), dtype="float32")
+    model.optimizer.build(model.trainable_variables)
+    model.make_train_function()
+    batches = iter(tf.data.Dataset.from_tensors(tuple(data)).repeat())
+    return lambda: tf.nest.map_structure(np.asarray, model.train_function(batches))
+
+
+def seconds(step: Step) -> float:
+    """Wall time of one step, results on the host."""
+    start = time.perf_counter()
+    step()
+    return time.perf_counter() - start
+
+
+def rounds(steps: dict[str, Step], count: int) -> list[dict[str, float]]:
+    """Times of each step in each round, the order turned by one from round to round."""
+    names, times = list(steps), []
+    for turn in range(count):
+        order = names[turn % len(names) :] + names[: turn % len(names)]
+        times.append({name: seconds(steps[name]) for name in order})
+    return times
+
+
+def row(blocks: int, width: int, batch: int, count: int, *, jit: bool) -> str:
+    """One line of the table."""
+    steps = {name: training_step(name, blocks, width, batch, jit=jit) for name in WRAPPERS}
+    rounds(steps, 3)  # trace, compile, warm up
+    times = rounds(steps, count)
+    to_bare = [median(each[name] / each["bare"] for each in times) for name in ("mixdown", "keras")]
+    to_keras = median(each["mixdown"] / each["keras"] for each in times)
+    bare = median(each["bare"] for each in times) * 1e3
+    model = f"{blocks} blocks, width {width}, batch {batch}"
+    return (
+        f"{blocks * 6:>9} | {model:<35} | {'jit' if jit else 'graph':<5} | {bare:>8.1f} | "
+        f"{to_bare[0]:>14.3f} | {to_bare[1]:>12.3f} | {to_keras:>15.3f}"
+    )
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=60)
+    count = parser.parse_args().rounds
+    print(f"Adam; median of {count} rounds; keras {keras.__version__}, tensorflow {tf.__version__}")
+    print(
+        "variables | model (residual MLP)                | mode  |  bare ms | mixdown / bare | keras / bare | mixdown / keras"
+    )
+    for blocks, width, batch in ((10, 512, 256), (100, 128, 256)):
+        for jit in (False, True):
+            print(row(blocks, width, batch, count, jit=jit), flush=True)
+            keras.backend.clear_session()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+"""What differs between two reports: ops whose dtype changed, and casts that came or went. Start with `compare`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mixdown.report.model import CastRow, GraphReport, OpRow, Report, SiteRow
+
+SiteKey = tuple[str, str, str]  # function, op and attribute
+CastKey = tuple[str, str]  # tensor and direction
+
+
+@dataclass(frozen=True)
+class Totals:
+    """One graph in numbers."""
+
+    ops: int
+    low_ops: int
+    casts: int
+    bytes: int  # of the casts whose size is known
+
+
+@dataclass(frozen=True)
+class Change:
+    """One site that has another dtype than before, with both reasons."""
+
+    op: str
+    function: str
+    kind: str
+    attribute: str
+    dtype_before: str
+    dtype_after: str
+    reason_before: str
+    reason_after: str
+
+
+@dataclass(frozen=True)
+class GraphComparison:
+    """One graph in both reports."""
+
+    name: str
+    before: Totals
+    after: Totals
+    changes: tuple[Change, ...]
+    casts_added: tuple[CastRow, ...]
+    casts_removed: tuple[CastRow, ...]
+    ops_added: tuple[str, ...]
+    ops_removed: tuple[str, ...]
+
+
+def compare(before: Report, after: Report) -> tuple[GraphComparison, ...]:
+    """Every graph that both reports hold, in the order of the later one.
+
+    Graphs belong together by name; two reports of one graph each are compared whatever the names.
+    """
+    return tuple(_compare_graphs(first, second) for first, second in _pairs(before, after))
+
+
+def _pairs(before: Report, after: Report) -> list[tuple[GraphReport, GraphReport]]:
+    if len(before.graphs) == len(after.graphs) == 1:
+        return [(before.graphs[0], after.graphs[0])]
+    first, second = (dict(_numbered(report)) for report in (before, after))
+    return [(first[key], graph) for key, graph in second.items() if key in first]
+
+
+def _numbered(report: Report) -> list[tuple[tuple[str, int], GraphReport]]:
+    """The graphs by name and, since a function may be traced more than once, by their turn under that name."""
+    seen: Counter[str] = Counter()
+    out = []
+    for graph in report.graphs:
+        out.append(((graph.name, seen[graph.name]), graph))
+        seen[graph.name] += 1
+    return out
+
+
+def _compare_graphs(before: GraphReport, after: GraphReport) -> GraphComparison:
+    old_casts, new_casts = _casts(before), _casts(after)
+    old_ops, new_ops = _op_labels(before), _op_labels(after)
+    return GraphComparison(
+        name=after.name,
+        before=_totals(before),
+        after=_totals(after),
+        changes=tuple(_changes(_sites(before), _sites(after))),
+        casts_added=tuple(cast for key, cast in new_casts.items() if key not in old_casts),
+        casts_removed=tuple(cast for key, cast in old_casts.items() if key not in new_casts),
+        ops_added=tuple(label for label in new_ops if label not in old_ops),
+        ops_removed=tuple(label for label in old_ops if label not in new_ops),
+    )
+
+
+def _changes(old: dict[SiteKey, tuple[OpRow, SiteRow]], new: dict[SiteKey, tuple[OpRow, SiteRow]]) -> list[Change]:
+    return [
+        Change(
+            op.name, op.function, op.kind, site.attribute, old[key][1].dtype, site.dtype, old[key][1].reason, site.reason
+        )
+        for key, (op, site) in new.items()
+        if key in old and old[key][1].dtype != site.dtype
+    ]
+
+
+def _totals(graph: GraphReport) -> Totals:
+    moved = sum(cast.bytes or 0 for cast in graph.casts)
+    return Totals(len(graph.ops), len(graph.low_ops), len(graph.casts), moved)
+
+
+def _sites(graph: GraphReport) -> dict[SiteKey, tuple[OpRow, SiteRow]]:
+    return {(op.function, op.name, site.attribute): (op, site) for op in graph.ops for site in op.sites}
+
+
+def _casts(graph: GraphReport) -> dict[CastKey, CastRow]:
+    """Tensor names of functions repeat only where the functions do, so the function of the op counts too."""
+    return {(f"{graph.ops[cast.op].function}\0{cast.tensor}", cast.to): cast for cast in graph.casts}
+
+
+def _op_labels(graph: GraphReport) -> dict[str, None]:
+    return dict.fromkeys(f"{op.name} in {op.function}" if op.function else op.name for op in graph.ops)

@@ -1,0 +1,224 @@
+// The map: every op of a scope as a coloured cell on a canvas, under real buttons for the keyboard.
+
+const CLICKABLE = 9; // pixels; a cell smaller than this is no target: a click on it zooms in instead
+const MOST_BUTTONS = 300;
+
+class ScopeMap {
+  constructor({ onScope, onOp }) {
+    this.onScope = onScope;
+    this.onOp = onOp;
+    this.canvas = el("canvas", {
+      "aria-hidden": "true", onclick: (event) => this.click(event),
+      onmousemove: (event) => this.hover(event), onmouseleave: () => this.tell(null),
+    });
+    this.trail = svg("svg", { class: "trail", "aria-hidden": "true" });
+    this.buttons = el("div", { class: "map-buttons", role: "group", "aria-label": "Boxes of this scope", onkeydown: (event) => this.key(event) });
+    this.tip = el("div", { class: "tip", hidden: true });
+    this.crumbs = el("nav", { class: "crumbs", "aria-label": "Scope shown" });
+    this.surface = el("div", { class: "map-surface" }, this.canvas, this.trail, this.buttons, this.tip);
+    this.node = el("div", { class: "map" }, this.crumbs, this.surface);
+    new ResizeObserver(() => this.draw()).observe(this.surface);
+  }
+
+  load(graph, mode) {
+    Object.assign(this, { graph, mode, scope: scopesOf(graph), chain: [], chosen: null });
+    this.draw();
+  }
+
+  zoom(scope) {
+    this.scope = scope.children.length ? scope : scope.parent;
+    this.draw();
+  }
+
+  // Show an op and the path of its causes, zooming out or in only if some of it is not in sight.
+  follow(op, chain) {
+    this.chosen = op;
+    this.chain = chain;
+    const places = [op, ...chain.map((step) => step.op)].map((each) => this.graph.places.get(each.id)).filter(Boolean);
+    if (places.length && places.some((place) => !lineage(place).includes(this.scope))) {
+      const scope = common(places);
+      this.scope = scope.children.length ? scope : scope.parent;
+    }
+    this.draw();
+  }
+
+  draw() {
+    const { clientWidth: width, clientHeight: height } = this.surface;
+    if (!this.graph || !width || !height) return;
+    Object.assign(this, layout(this.scope, { x: 0, y: 0, w: width + 4, h: height + 4 }));
+    this.spots = new Map(this.cells.map((cell) => [cell.scope.children.length ? cell.scope : cell.scope.op.id, cell]));
+    this.paintCanvas(width, height);
+    this.placeButtons();
+    this.drawTrail(width, height);
+    this.drawCrumbs();
+  }
+
+  paintCanvas(width, height) {
+    const ratio = window.devicePixelRatio || 1;
+    this.canvas.width = width * ratio;
+    this.canvas.height = height * ratio;
+    const pen = this.canvas.getContext("2d");
+    pen.scale(ratio, ratio);
+    const paints = this.paints();
+    for (const frame of this.frames) {
+      pen.fillStyle = frame.depth === 1 ? paints.box : paints.inner;
+      pen.fillRect(frame.x, frame.y, frame.w, frame.h);
+    }
+    for (const cell of this.cells) {
+      pen.fillStyle = paints[this.partFor(cell.scope)];
+      pen.fillRect(cell.x, cell.y, cell.w, cell.h);
+    }
+    this.write(pen, paints);
+  }
+
+  paints() {
+    const names = { box: "box", inner: "box-inner", ink: "ink", muted: "muted" };
+    for (const part of PARTS[this.mode]) Object.assign(names, { [part]: part, [`${part}-ink`]: `${part}-ink` });
+    return Object.fromEntries(Object.entries(names).map(([key, name]) => [key, colour(name)]));
+  }
+
+  // The colour of a cell: that of its op, or for a scope too small to open, of most ops in it.
+  partFor(scope) {
+    if (!scope.children.length && scope.op) return partOf(scope.op, this.mode);
+    const parts = partsOf(scope, this.mode);
+    return PARTS[this.mode].reduce((most, part) => ((parts[part] || 0) > (parts[most] || 0) ? part : most));
+  }
+
+  write(pen, paints) {
+    pen.textBaseline = "middle";
+    pen.font = "11px system-ui, sans-serif";
+    for (const frame of this.frames) {
+      if (frame.depth > 1 && frame.head) this.label(pen, frame.scope.name, frame, paints.muted, frame.y + frame.head / 2 + 1);
+    }
+    for (const cell of this.cells) {
+      if (cell.w < 44 || cell.h < 16 || cell.top.scope === cell.scope) continue;
+      this.label(pen, cell.scope.name, cell, paints[`${this.partFor(cell.scope)}-ink`], cell.y + Math.min(cell.h / 2, 11));
+    }
+  }
+
+  label(pen, text, box, ink, middle) {
+    const room = Math.floor((box.w - 8) / 6);
+    pen.fillStyle = ink;
+    pen.fillText(text.length > room ? `${text.slice(0, Math.max(1, room - 1))}…` : text, box.x + 4, middle);
+  }
+
+  placeButtons() {
+    const tops = [];
+    const seen = new Set();
+    for (const { top } of this.cells) {
+      if (top && !seen.has(top.scope)) tops.push(top);
+      if (top) seen.add(top.scope);
+    }
+    tops.sort((a, b) => b.scope.ops - a.scope.ops);
+    this.buttons.replaceChildren(...tops.slice(0, MOST_BUTTONS).map((top, index) => this.button(top, index)));
+  }
+
+  button({ scope, box }, index) {
+    const leaf = !scope.children.length;
+    const ink = leaf ? `ink-${partOf(scope.op, this.mode)}` : "";
+    const tall = box.h > 22 && box.w > 44;
+    const node = el("button", {
+      type: "button", class: `map-button ${ink}`, tabindex: index ? "-1" : "0", "aria-label": describe(scope, this.mode),
+      onclick: () => (leaf ? this.onOp(scope.op) : this.onScope(scope)),
+    }, tall ? el("span", { class: "map-name" }, scope.name) : null,
+    tall && !leaf && box.w > 150 ? el("span", { class: "map-share" }, this.share(scope)) : null);
+    Object.assign(node.style, { left: `${box.x}px`, top: `${box.y}px`, width: `${Math.max(2, box.w - 4)}px`, height: `${Math.max(2, box.h - 4)}px` });
+    return node;
+  }
+
+  share(scope) {
+    const low = (scope.counts.low || 0) + (scope.counts.mixed || 0);
+    return `${count(low)} of ${count(scope.ops)} low`;
+  }
+
+  key(event) {
+    const all = [...this.buttons.children];
+    const at = all.indexOf(document.activeElement);
+    const moves = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1, Home: -all.length, End: all.length };
+    if ((event.key === "Escape" || event.key === "Backspace") && this.scope.parent) this.onScope(this.scope.parent);
+    else if (event.key in moves) this.focus(Math.max(0, Math.min(all.length - 1, at + moves[event.key])));
+    else return;
+    event.preventDefault();
+  }
+
+  focus(index) {
+    const all = [...this.buttons.children];
+    all.forEach((button, position) => button.setAttribute("tabindex", position === index ? "0" : "-1"));
+    if (all[index]) all[index].focus();
+  }
+
+  cellAt(event) {
+    const { left, top } = this.canvas.getBoundingClientRect();
+    const [x, y] = [event.clientX - left, event.clientY - top];
+    return this.cells.find((cell) => x >= cell.x && x <= cell.x + cell.w && y >= cell.y && y <= cell.y + cell.h)
+      || this.frames.filter((frame) => x >= frame.x && x <= frame.x + frame.w && y >= frame.y && y <= frame.y + frame.h).pop();
+  }
+
+  click(event) {
+    const cell = this.cellAt(event);
+    if (!cell) return;
+    const op = !cell.scope.children.length && cell.scope.op;
+    if (op && Math.min(cell.w, cell.h) >= CLICKABLE) this.onOp(op);
+    else this.onScope(cell.top ? cell.top.scope : cell.scope);
+  }
+
+  hover(event) {
+    const cell = this.cellAt(event);
+    this.tell(cell);
+    if (!cell) return;
+    const { left, top, width } = this.surface.getBoundingClientRect();
+    this.tip.style.left = `${Math.min(event.clientX - left + 14, Math.max(0, width - 300))}px`;
+    this.tip.style.top = `${event.clientY - top + 16}px`;
+  }
+
+  tell(cell) {
+    this.tip.hidden = !cell;
+    if (!cell) return;
+    const op = !cell.scope.children.length && cell.scope.op;
+    const lines = op ? [op.name, `${op.kind} · ${op.precision} · ${op.category}`] : [lineage(cell.scope).slice(1).map((each) => each.name).join("/"), describe(cell.scope, this.mode).split(": ").pop()];
+    this.tip.replaceChildren(el("strong", {}, lines[0]), el("span", {}, lines[1]));
+  }
+
+  middle(op) {
+    let box = this.spots.get(op.id);
+    for (let here = this.graph.places.get(op.id); here && !box; here = here.parent) box = this.spots.get(here);
+    return box ? { x: box.x + box.w / 2, y: box.y + box.h / 2, box } : null;
+  }
+
+  drawTrail(width, height) {
+    this.trail.setAttribute("viewBox", `0 0 ${width} ${height}`);
+    this.trail.replaceChildren();
+    if (!this.chosen) return;
+    const lines = this.chain.filter((step) => step.effect).map((step) => [this.middle(step.op), this.middle(step.effect.op)]);
+    const points = this.chain.map((step) => this.middle(step.op)).filter(Boolean);
+    for (const [from, to] of lines) if (from && to) this.trail.append(svg("path", { class: "halo", d: curve(from, to) }));
+    for (const [from, to] of lines) if (from && to) this.trail.append(svg("path", { class: "link", d: curve(from, to) }));
+    for (const point of points) this.trail.append(svg("circle", { class: "stop", cx: point.x, cy: point.y, r: 3.5 }));
+    const here = this.middle(this.chosen);
+    if (here) this.trail.append(svg("rect", { class: "target", ...frameOf(here.box) }), svg("circle", { class: "start", cx: here.x, cy: here.y, r: 5 }));
+  }
+
+  drawCrumbs() {
+    const line = lineage(this.scope);
+    this.crumbs.replaceChildren(...line.flatMap((scope, index) => {
+      const last = index === line.length - 1;
+      const name = scope.name || "whole graph";
+      const crumb = last ? el("span", { "aria-current": "location" }, name) : el("button", { type: "button", onclick: () => this.onScope(scope) }, name);
+      return index ? [el("span", { class: "muted", "aria-hidden": "true" }, "/"), crumb] : [crumb];
+    }), el("span", { class: "muted crumb-note" }, counted(this.scope.ops, "op")));
+  }
+
+  paint(mode) {
+    this.mode = mode;
+    this.draw();
+  }
+}
+
+// A gentle bend, so that a path there and back is seen twice.
+function curve(from, to) {
+  const [dx, dy] = [to.x - from.x, to.y - from.y];
+  const bend = { x: (from.x + to.x) / 2 - dy * 0.12, y: (from.y + to.y) / 2 + dx * 0.12 };
+  return `M${from.x.toFixed(1)} ${from.y.toFixed(1)}Q${bend.x.toFixed(1)} ${bend.y.toFixed(1)} ${to.x.toFixed(1)} ${to.y.toFixed(1)}`;
+}
+
+const frameOf = (box) => ({ x: box.x - 2, y: box.y - 2, width: box.w + 4, height: box.h + 4, rx: 3 });

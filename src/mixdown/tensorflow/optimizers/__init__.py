@@ -1,0 +1,68 @@
+"""`mixdown.LossScaleOptimizer`: finds the wrapper for an optimizer by the library the optimizer comes from.
+
+No library is imported to find that out: an optimizer that is here has brought its own along.
+"""
+
+from typing import Any
+
+KERAS3 = {"keras.src.optimizers.base_optimizer.BaseOptimizer"}
+TF_KERAS = {"tf_keras.src.optimizers.optimizer.Optimizer"}
+TF_KERAS_LEGACY = {"tf_keras.src.optimizers.legacy.optimizer_v2.OptimizerV2"}
+TF_V1 = {"tensorflow.python.training.optimizer.Optimizer"}
+WRAPPED = {
+    "keras.src.optimizers.loss_scale_optimizer.LossScaleOptimizer",
+    "tf_keras.src.mixed_precision.loss_scale_optimizer.BaseLossScaleOptimizer",
+    "tensorflow.python.training.experimental.loss_scale_optimizer.MixedPrecisionLossScaleOptimizer",
+    "mixdown.tensorflow.optimizers.v1.MixedPrecisionLossScaleOptimizer",
+}
+
+
+def LossScaleOptimizer(inner: Any, loss_scale: Any = "dynamic", *, skip_limit: int | None = None) -> Any:  # noqa: N802 - used like a class, which it picks
+    """Wrap a Keras 3 or tf_keras optimizer so that it scales the loss and skips non-finite steps.
+
+    Args:
+        inner: an optimizer of Keras 3 (`keras.optimizers`) or tf_keras (`tf_keras.optimizers`, also its `legacy` ones).
+        loss_scale: "dynamic", a number (a fixed scale) or a `mixdown.LossScale`.
+        skip_limit: skips in a row after which `mixdown.LossScaleError` is raised; None to be warned once at 50.
+
+    Returns:
+        An optimizer of the same library, for `compile` and `fit` or a loop of your own.
+
+    Raises:
+        TypeError: `inner` is not an optimizer, or not one of these libraries.
+        ValueError: `inner` scales the loss already.
+    """
+    families = {f"{each.__module__}.{each.__qualname__}" for each in type(inner).__mro__}
+    refuse_wrapped(inner, families)
+    if families & KERAS3:
+        from mixdown.tensorflow.optimizers.keras3 import wrap
+    elif families & TF_KERAS:
+        from mixdown.tensorflow.optimizers.tf_keras import wrap
+    elif families & TF_KERAS_LEGACY:
+        from mixdown.tensorflow.optimizers.tf_keras_legacy import wrap
+    else:
+        raise TypeError(f"LossScaleOptimizer {what_is_wrong(inner, families)}")
+    return wrap(inner, loss_scale, skip_limit=skip_limit)
+
+
+def refuse_wrapped(inner: Any, families: set[str]) -> None:
+    """Refuse an optimizer that scales the loss: two would scale it twice."""
+    if families & WRAPPED:
+        raise ValueError(
+            f"LossScaleOptimizer cannot wrap {type(inner).__name__}, which scales the loss already. "
+            "Pass the optimizer inside it instead."
+        )
+
+
+def what_is_wrong(inner: Any, families: set[str]) -> str:
+    """Why this object cannot be wrapped, and what to pass."""
+    if families & TF_V1:
+        return (
+            f"is for Keras optimizers, got the v1 optimizer {type(inner).__name__}. "
+            "Use mixdown.MixedPrecisionLossScaleOptimizer for v1 optimizers."
+        )
+    if isinstance(inner, type):
+        return f"needs an optimizer, got the class {inner.__name__}. Pass an instance: {inner.__name__}()."
+    if isinstance(inner, str):
+        return f"needs an optimizer, got the string {inner!r}. Pass keras.optimizers.get({inner!r})."
+    return f"needs a Keras 3 or tf_keras optimizer, got {inner!r} of type {type(inner).__name__}."

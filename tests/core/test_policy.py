@@ -1,0 +1,206 @@
+"""The policy: copies, the way through JSON, and every refusal."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import FrozenInstanceError
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.core.strategies import overrides
+
+from mixdown.core import Category, Level, Policy, PolicyError
+from mixdown.core.override import Override
+
+broken = pytest.mark.xfail(strict=True, raises=(TypeError, ValueError, pytest.fail.Exception))
+REFUSED: list[Any] = [
+    (
+        lambda: Policy(low="float8"),
+        "Unknown low dtype 'float8' (did you mean 'float16'?): choose from float16, bfloat16.",
+    ),
+    (lambda: Policy(low="int8x"), "Unknown low dtype 'int8x': choose from float16, bfloat16."),
+    (
+        lambda: Policy(rules="tf-2.20"),
+        "Unknown rule set 'tf-2.20' (did you mean 'tf-2.21'?): choose from documented, tf-2.19, tf-2.21.",
+    ),
+    (lambda: Policy(strategy="graple"), "Unknown strategy 'graple' (did you mean 'grappler'?)"),
+    (
+        lambda: Policy(devices="cpu"),
+        "Unknown devices 'cpu': give 'gpu', 'all', or device types such as ('GPU', 'CPU').",
+    ),
+    (lambda: Policy(devices=()), "Unknown devices (): give 'gpu'"),
+    (lambda: Policy(devices=("gpu",)), "Unknown devices ('gpu',): give 'gpu'"),
+    (lambda: Policy(devices=["GPU"]), "Unknown devices ['GPU']: give 'gpu'"),  # type: ignore[arg-type]
+    (
+        lambda: Policy(level="unsafe"),
+        "Unknown level 'unsafe': choose from default, treat_infer_as_deny, tensor_cores_only.",
+    ),
+    (lambda: Policy(level="tensor_cores"), "Unknown level 'tensor_cores' (did you mean 'tensor_cores_only'?)"),
+    (lambda: Policy().with_deny("LayerNorm"), "TensorFlow has no op kind 'LayerNorm'"),
+    (
+        lambda: Policy().with_deny("LayerNorm"),
+        "If it is an op of your own, declare it first: policy.with_custom('LayerNorm').",
+    ),
+    (lambda: Policy().with_allow("Matmul"), "TensorFlow has no op kind 'Matmul' (did you mean 'MatMul'?)."),
+    (lambda: Policy().with_allow("EXP"), "TensorFlow has no op kind 'EXP' (did you mean "),
+    (
+        lambda: Policy().with_allow("Exp").with_deny("Exp"),
+        "Exp is put on both allow and deny: leave out one of the two.",
+    ),
+    (
+        lambda: Policy().with_keep(scope="a/b", attribute="T").with_clear(scope="/a/b/", attribute="T"),
+        "scope='/a/b/', attribute='T' is put on both barrier and clear: leave out one of the two.",
+    ),
+    (
+        lambda: Policy().with_infer(),
+        "Say which ops: give op kinds, name=<regular expression> or scope=<part of the name>.",
+    ),
+    (lambda: Policy().with_infer(attribute="T"), "Say which ops: give op kinds"),
+    (lambda: Policy().with_infer(""), "Say which ops: give op kinds"),
+    (
+        lambda: Policy().with_deny(name="(a"),
+        "name='(a' is not a regular expression: missing ), unterminated subpattern at position 0.",
+    ),
+    (
+        lambda: Policy.from_dict({"lows": "float16"}),
+        "A policy has no lows; it has low, rules, strategy, devices, level, overrides, custom_kinds.",
+    ),
+    (lambda: Policy.from_dict({"low": 16}), "Unknown low dtype 16: choose from float16, bfloat16."),
+    (lambda: Policy.from_dict({"devices": []}), "Unknown devices (): give 'gpu'"),
+    (lambda: Policy.from_dict({"level": None}), "Unknown level None: choose from default"),
+    (
+        lambda: Policy.from_dict({"overrides": [{"category": "deny", "kinds": "Exp"}]}),
+        "An override has no kinds; it has category, kind, name, scope, attribute.",
+    ),
+    (
+        lambda: Policy.from_dict({"overrides": [{"category": "never", "kind": "Exp"}]}),
+        "Unknown category 'never': choose from allow, deny, infer, clear, barrier.",
+    ),
+    (lambda: Policy.from_dict({"overrides": [{"kind": "Exp"}]}), "Unknown category None: choose from allow"),
+    (
+        lambda: Policy.from_dict({"overrides": [{"category": "deny", "kind": "Expo"}]}),
+        "TensorFlow has no op kind 'Expo'",
+    ),
+]
+UNNOTICED: list[Any] = [
+    (lambda: Policy.from_dict({"overrides": [{"category": "deny", "name": 3}]}), "name"),
+    (lambda: Policy.from_dict({"overrides": ["Exp"]}), "override"),
+    (lambda: Policy.from_dict({"overrides": 5}), "overrides"),
+    (lambda: Policy.from_dict({"custom_kinds": "Mine"}), "custom_kinds"),
+]
+
+
+@pytest.mark.parametrize(("make", "message"), REFUSED)
+def test_what_a_policy_refuses_and_what_it_says(make: Any, message: str) -> None:
+    with pytest.raises(PolicyError) as refused:
+        make()
+    assert message in str(refused.value)
+
+
+@broken(reason="not a PolicyError, or not noticed at all")
+@pytest.mark.parametrize(("make", "message"), UNNOTICED)
+def test_plain_data_of_the_wrong_shape_is_refused_too(make: Any, message: str) -> None:
+    test_what_a_policy_refuses_and_what_it_says(make, message)
+
+
+def test_the_defaults() -> None:
+    policy = Policy()
+    assert (policy.low, policy.rules, policy.devices, policy.level) == (
+        "float16",
+        "documented",
+        ("GPU",),
+        Level.DEFAULT,
+    )
+    assert policy.admits("GPU")
+    assert not policy.admits("CPU")
+    assert Policy(devices="all").admits("ANYTHING")
+    assert Policy(level="tensor_cores_only").level is Level.TENSOR_CORES_ONLY
+
+
+@pytest.mark.parametrize(
+    ("change", "category"),
+    [
+        ("with_allow", Category.ALLOW),
+        ("with_deny", Category.DENY),
+        ("with_infer", Category.INFER),
+        ("with_clear", Category.CLEAR),
+        ("with_keep", Category.BARRIER),
+    ],
+)
+def test_a_change_makes_a_copy_and_leaves_the_original_alone(change: str, category: Category) -> None:
+    original = Policy()
+    before = original.to_dict()
+    changed = getattr(original, change)("Exp", "Softplus")
+    assert {changed.categories()[kind] for kind in ("Exp", "Softplus")} == {category}
+    assert original.to_dict() == before
+    assert original == Policy()
+    assert changed != original
+
+
+def test_a_policy_is_immutable_and_can_be_a_key() -> None:
+    policy = Policy().with_deny("Tanh")
+    with pytest.raises(FrozenInstanceError):
+        policy.low = "bfloat16"  # type: ignore[misc]
+    assert {policy: 1}[Policy().with_deny("Tanh")] == 1
+
+
+def test_a_kind_of_ones_own_is_welcome_once_declared() -> None:
+    policy = Policy().with_custom("MyAttention").with_allow("MyAttention")
+    assert policy.categories()["MyAttention"] is Category.ALLOW
+
+
+@pytest.mark.parametrize(
+    ("level", "expected"),
+    [
+        ("default", {"MatMul": "allow", "Tanh": "infer", "Exp": "deny", "Relu": "clear"}),
+        ("treat_infer_as_deny", {"MatMul": "allow", "Tanh": "deny", "Exp": "deny", "Relu": "clear"}),
+        ("tensor_cores_only", {"MatMul": "allow", "Tanh": "barrier", "Exp": "barrier", "Relu": "barrier"}),
+    ],
+)
+def test_what_the_categories_are_at_each_level(level: str, expected: dict[str, str]) -> None:
+    categories = Policy(level=level).categories()
+    assert {kind: categories[kind].value for kind in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("override", "matched"),
+    [
+        (Override(Category.DENY, kind="Exp"), {"a/b/exp", "exp"}),
+        (Override(Category.DENY, name="^a"), {"a/b/exp", "ab/relu"}),
+        (Override(Category.DENY, scope="a"), {"a/b/exp"}),
+        (Override(Category.DENY, scope="a/b"), {"a/b/exp"}),
+        (Override(Category.DENY, scope="b/"), {"a/b/exp"}),
+        (Override(Category.DENY, scope="relu"), {"ab/relu"}),
+        (Override(Category.DENY, kind="Relu", scope="a"), set()),
+        (Override(Category.DENY, name="x.*", kind="Exp"), {"a/b/exp", "exp"}),
+    ],
+)
+def test_which_ops_an_override_means(override: Override, matched: set[str]) -> None:
+    ops = {"a/b/exp": "Exp", "ab/relu": "Relu", "exp": "Exp"}
+    assert {name for name, kind in ops.items() if override.matches(kind, name)} == matched
+
+
+@settings(deadline=None)
+@given(
+    st.sampled_from(["float16", "bfloat16"]),
+    st.sampled_from(["documented", "tf-2.19", "tf-2.21"]),
+    st.sampled_from(["gpu", "all", ("CPU",), ("GPU", "TPU_SYSTEM")]),
+    st.sampled_from(Level),
+    st.lists(overrides(), max_size=4, unique_by=lambda override: override.selector),
+)
+def test_a_policy_comes_back_from_json(
+    low: str, rules: str, devices: Any, level: Level, changes: list[Override]
+) -> None:
+    policy = Policy(
+        low=low,
+        rules=rules,
+        devices=devices,
+        level=level,
+        overrides=tuple(changes),
+        custom_kinds=frozenset({"MyOwnOp"}),
+    )
+    text = json.dumps(policy.to_dict())
+    assert Policy.from_dict(json.loads(text)) == policy
+    assert json.dumps(Policy.from_dict(json.loads(text)).to_dict()) == text

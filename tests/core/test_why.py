@@ -1,0 +1,269 @@
+"""The reasons a plan gives: one row a sentence, and no sentence that is not true."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from tests.core.strategies import graphs, policies
+from tests.goldens.language import parse
+
+from mixdown.core import Graph, Plan, Policy, make_plan
+
+
+def plan_of(text: str) -> Plan:
+    return make_plan(*parse(text.splitlines()))
+
+
+LOOP = """
+    d = Exp(x)
+    one = Merge(d, next)
+    two = Merge(y, next)
+    i = Tanh(one)
+    r = Relu(two)
+    a = MatMul(two, w)
+    next = NextIteration(a)
+    unanimous one two follow next
+"""
+LIST = """
+    h = Relu(x)
+    p = TensorListPushBack(h)
+    q = TensorListPopBack()
+    a = MatMul(q, w)
+    b = MatMul(y, w)
+    v = TensorListPushBack(b)
+    spread p q
+    spread v: its tensor list is also handled by `z`
+"""
+CALL = """
+    a = MatMul(x, w)
+    call = PartitionedCall(a)
+    arg = _Arg()
+    d = Exp(arg)
+    conduit call arg
+    flow call -> arg
+    unanimous call arg
+"""
+CHAIN = """
+    a = MatMul(x, w)
+    t = Tanh(a)
+    b = MatMul(t, w)
+    d = Exp(b)
+    c = Relu(d)
+    s = Sigmoid(c)
+    e = Elu(s)
+    u = Lgamma(e)
+    n = Neg(u)
+    i = Erf(u)
+    g = GRUBlockCell(u)
+    f = MatMul(u, w)
+    k = BatchMatMulV3(u, w)
+    p = AvgPool3D(a)
+    z = MatMul(p, w)
+    v = Identity(w2)
+    m = MatMul(v, w)
+    j = Cast()
+    o = MatMul(j, w)
+    illegal g
+    kernelless k p
+    frozen f: it is fetched
+    reads_variable v
+    conversion j
+"""
+SENTENCES: list[tuple[str, str, list[str]]] = [
+    (CHAIN, "a", ["a (MatMul) is float16: MatMul is on the allow list"]),
+    (
+        CHAIN,
+        "t",
+        [
+            "t (Tanh) is float16: it lies between low ops, from `a` and `b`",
+            "  a (MatMul) is float16: MatMul is on the allow list",
+            "  b (MatMul) is float16: MatMul is on the allow list",
+        ],
+    ),
+    (CHAIN, "d", ["d (Exp) is float32: Exp is on the deny list"]),
+    (
+        CHAIN,
+        "s",
+        [
+            "s (Sigmoid) is float32: it follows a denied op, through `c`",
+            "  c (Relu) is float32: it follows a denied op, through `d`",
+            "  d (Exp) is float32: Exp is on the deny list",
+        ],
+    ),
+    (CHAIN, "u", ["u (Lgamma) is float32: Lgamma is on no list"]),
+    (CHAIN, "n", ["n (Neg) is float32: no neighbour of it is low"]),
+    (CHAIN, "i", ["i (Erf) is float32: no allow op is both before and after it"]),
+    (CHAIN, "g", ["g (GRUBlockCell) is float32: GRUBlockCell is not defined for float16 here"]),
+    (CHAIN, "f", ["f (MatMul) is float32: it is fetched"]),
+    (CHAIN, "k", ["k (BatchMatMulV3) is float32: its device has no kernel for the low dtype"]),
+    (CHAIN, "p", ["p (AvgPool3D) is float32: AvgPool3D has no float16 kernel on its device"]),
+    (CHAIN, "v", ["v (Identity) is float32: it reads a variable, which stays float32"]),
+    (
+        CHAIN,
+        "j",
+        [
+            "j (Cast) is float16: it is a cast that was there already, and all its consumers, such as `o`, are low",
+            "  o (MatMul) is float16: MatMul is on the allow list",
+        ],
+    ),
+    (
+        LIST,
+        "p",
+        [
+            "p (TensorListPushBack) is float16: it shares a tensor list with `q`",
+            "  q (TensorListPopBack) is float16: TensorListPopBack only moves values, and its neighbour `a` is low",
+            "  a (MatMul) is float16: MatMul is on the allow list",
+        ],
+    ),
+    (LIST, "v", ["v (TensorListPushBack) is float32: its tensor list is also handled by `z`"]),
+    (
+        LOOP,
+        "next",
+        [
+            "next (NextIteration) is float32: it carries the same value as `one`",
+            "  one (Merge) is float32: it follows a denied op, through `d`",
+            "  d (Exp) is float32: Exp is on the deny list",
+        ],
+    ),
+    (
+        CALL,
+        "arg",
+        [
+            "arg (_Arg) is float16: it carries a value into or out of a function, and `a` is low",
+            "  a (MatMul) is float16: MatMul is on the allow list",
+        ],
+    ),
+    (
+        "policy rules=tf-2.21\na = MatMul(x, w)\nt = Tanh(a)",
+        "t",
+        [
+            "t (Tanh) is float16: it directly follows `a`, which is low",
+            "  a (MatMul) is float16: MatMul is on the allow list",
+        ],
+    ),
+    ("a = MatMul(x, w)\nillegal a", "a", ["a (MatMul) is float32: MatMul is not defined for float16 here"]),
+    (
+        "policy low=bfloat16\nb = FusedBatchNormV3(a, U:s)\na = MatMul(x, w)\nc = MatMul(b, w)\nillegal b.U",
+        "b",
+        [
+            "b.T (FusedBatchNormV3) is bfloat16: it lies between low ops, from `a` and `c`",
+            "  a (MatMul) is bfloat16: MatMul is on the allow list",
+            "  c (MatMul) is bfloat16: MatMul is on the allow list",
+            "b.U (FusedBatchNormV3) is float32: FusedBatchNormV3 is not defined for bfloat16 here",
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("graph", "op", "lines"), SENTENCES, ids=[f"{op}-{lines[0]}" for _, op, lines in SENTENCES])
+def test_why_gives_the_chain_of_causes(graph: str, op: str, lines: list[str]) -> None:
+    assert plan_of(graph).why(op).splitlines() == lines
+
+
+def test_why_of_an_op_that_is_not_there() -> None:
+    with pytest.raises(KeyError, match=r"No op named 'nobody' has a float32 port in this graph\."):
+        plan_of("a = MatMul(x, w)").why("nobody")
+
+
+@settings(deadline=None)
+@given(graphs(), policies())
+def test_reasons_name_only_ops_that_exist(graph: Graph, policy: Policy) -> None:
+    plan = make_plan(graph, policy)
+    labels = {graph.label(site) for site in range(len(graph.sites))}
+    for op in graph.ops:
+        text = plan.why(op.name)
+        assert set(re.findall("`(.*?)`", text)) <= labels
+        assert {line.strip().partition(" (")[0] for line in text.splitlines()} <= labels
+
+
+def lie(reason: str) -> Any:
+    return pytest.mark.xfail(strict=True, reason=reason)
+
+
+UNTRUE = [
+    pytest.param(
+        LOOP,
+        "r",
+        "neighbour `two` is low",
+        id="a cause that went full",
+        marks=lie("`two` was made full later: the next line says so"),
+    ),
+    pytest.param(
+        LIST,
+        "h",
+        "no neighbour of it is low",
+        id="a neighbour that went low late",
+        marks=lie("its neighbour `p` is low"),
+    ),
+    pytest.param(
+        CALL.replace("MatMul(x, w)", "Relu(x)") + "\n    m = MatMul(arg, w)",
+        "arg",
+        "no neighbour of it is low",
+        id="a call not all readers of which are low",
+        marks=lie("`a`, which reads it, is low"),
+    ),
+    pytest.param(
+        "a = MatMul(x, w)\nu = Lgamma(a)\nt = Tanh(u)\nb = MatMul(t, w)",
+        "t",
+        "no allow op is both before and after it",
+        id="an allow op behind a barrier",
+        marks=lie("`a` is before it and `b` after it"),
+    ),
+    pytest.param(
+        "deny name=^r$\nr = Relu(x)",
+        "r",
+        "Relu is on the deny list",
+        id="denied by name",
+        marks=lie("a rule of the user denies this one op"),
+    ),
+    pytest.param(
+        "keep name=^t$\nt = Tanh(x)",
+        "t",
+        "Tanh is on no list",
+        id="kept by name",
+        marks=lie("a rule of the user keeps this one op"),
+    ),
+    pytest.param(
+        "policy level=treat_infer_as_deny\nt = Tanh(x)",
+        "t",
+        "Tanh is on the deny list",
+        id="denied by level",
+        marks=lie("the level denies it"),
+    ),
+    pytest.param(
+        "policy level=tensor_cores_only\nt = Tanh(x)",
+        "t",
+        "Tanh is on no list",
+        id="left out by level",
+        marks=lie("the level leaves it out"),
+    ),
+    pytest.param(
+        "e = EmptyTensorList()\np = TensorListPushBack(a)\na = MatMul(x, w)\nspread e p\nkernelless e",
+        "e",
+        "also used by an op that must keep its types",
+        id="the culprit of a list",
+        marks=lie("it is that op: it has no kernel"),
+    ),
+    pytest.param(
+        "c = Cast()\na = MatMul(c, w)\nd = Exp(c)\nconversion c",
+        "c",
+        "Cast is on no list",
+        id="a cast for both",
+        marks=lie("not all its consumers are low"),
+    ),
+    pytest.param(
+        "a = MatMul(x, w)\nb = MatMul(y, w)\nunanimous a b: it is exported",
+        "a",
+        "it carries the same value as `a`",
+        id="a frozen tie",
+        marks=lie("it is exported; it is no cause of itself"),
+    ),
+]
+
+
+@pytest.mark.parametrize(("graph", "op", "untrue"), UNTRUE)
+def test_why_does_not_say_what_is_not_so(graph: str, op: str, untrue: str) -> None:
+    assert untrue not in plan_of(graph).why(op)
