@@ -3,10 +3,9 @@
 from typing import Any
 
 import keras
-from keras import layers
-
 from benchmarks.corpus_training import adam, floats, integers, sgd, supervised_step
 from benchmarks.flat_graph import Step
+from keras import layers
 
 
 def token_loss() -> Any:

@@ -6,7 +6,6 @@ from typing import Any
 import keras
 import tensorflow as tf
 import tf_keras
-
 from benchmarks.flat_graph import Step
 
 BATCH = 32

@@ -3,7 +3,6 @@
 from typing import Any
 
 import tensorflow as tf
-
 from benchmarks.corpus_training import BATCH, LIBRARIES, adam, apply_updates, floats, integers, sgd, supervised_step
 from benchmarks.flat_graph import Step
 

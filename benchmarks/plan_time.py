@@ -19,9 +19,9 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run as a script, the corpus is `benchmarks.corpus`
 
 import tensorflow as tf
-
 from benchmarks.corpus import FULL, Sample, ensure, load
 from benchmarks.oracle import placed, run_pass
+
 from mixdown import Policy, rewrite_graph_def
 
 POLICY = Policy(low="float16", rules="tf-2.21", strategy="grappler", devices=("CPU",))

@@ -21,6 +21,10 @@ import mixdown
 
 Step = Callable[[], object]
 
+# Trained variables -> blocks, width, rows a batch: sizes at which a step is some hundred milliseconds on two cores.
+MODELS = {60: (10, 256, 1024), 600: (100, 64, 1024)}
+LINE = "{:>9} | {:<36} | {:<5} | {:>9} | {:>12} | {:>10} | {:>13}"
+
 WRAPPERS: dict[str, Callable[[Any], Any]] = {
     "bare": lambda inner: inner,
     "mixdown": mixdown.LossScaleOptimizer,
@@ -70,28 +74,30 @@ def row(blocks: int, width: int, batch: int, count: int, *, jit: bool) -> str:
     steps = {name: training_step(name, blocks, width, batch, jit=jit) for name in WRAPPERS}
     rounds(steps, 3)  # trace, compile, warm up
     times = rounds(steps, count)
-    to_bare = [median(each[name] / each["bare"] for each in times) for name in ("mixdown", "keras")]
-    to_keras = median(each["mixdown"] / each["keras"] for each in times)
-    bare = median(each["bare"] for each in times) * 1e3
-    model = f"{blocks} blocks, width {width}, batch {batch}"
-    return (
-        f"{blocks * 6:>9} | {model:<35} | {'jit' if jit else 'graph':<5} | {bare:>8.1f} | "
-        f"{to_bare[0]:>14.3f} | {to_bare[1]:>12.3f} | {to_keras:>15.3f}"
-    )
+
+    def ratio(one: str, other: str) -> float:
+        return median(each[one] / each[other] for each in times)
+
+    model = f"{blocks} blocks of width {width}, batch {batch}"
+    bare = f"{median(each['bare'] for each in times) * 1e3:.0f} ms"
+    ratios = [ratio("mixdown", "bare"), ratio("keras", "bare"), ratio("mixdown", "keras")]
+    return LINE.format(blocks * 6, model, "jit" if jit else "graph", bare, *(f"{each:.3f}" for each in ratios))
 
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description="What loss scaling costs in a training step")
     parser.add_argument("--rounds", type=int, default=60)
-    count = parser.parse_args().rounds
-    print(f"Adam; median of {count} rounds; keras {keras.__version__}, tensorflow {tf.__version__}")
+    parser.add_argument("--variables", type=int, nargs="+", default=sorted(MODELS), choices=sorted(MODELS))
+    parser.add_argument("--modes", nargs="+", default=["graph", "jit"], choices=["graph", "jit"])
+    asked = parser.parse_args()
     print(
-        "variables | model (residual MLP)                | mode  |  bare ms | mixdown / bare | keras / bare | mixdown / keras"
+        f"Residual MLPs, Adam; median of {asked.rounds} rounds; keras {keras.__version__}, tensorflow {tf.__version__}"
     )
-    for blocks, width, batch in ((10, 512, 256), (100, 128, 256)):
-        for jit in (False, True):
-            print(row(blocks, width, batch, count, jit=jit), flush=True)
+    print(LINE.format("variables", "model", "mode", "bare step", "mixdown/bare", "keras/bare", "mixdown/keras"))
+    for variables in asked.variables:
+        for mode in asked.modes:
+            print(row(*MODELS[variables], asked.rounds, jit=mode == "jit"), flush=True)
             keras.backend.clear_session()
 
 

@@ -3,8 +3,8 @@
 from collections import defaultdict
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
-
 from tests.parity.graph_builder import UNKNOWN, GraphBuilder
 from tests.parity.vocabulary import CONSTANTS, DTYPES, SHAPES, Phrase
 
@@ -14,7 +14,7 @@ LIST_LEAVES = ("TensorListReserve", "EmptyTensorList", "EmptyTensorList", "Place
 
 
 class Canvas:
-    """The tensors made so far, by form, newest last; `frame` is the loop we are in."""
+    """The tensors made so far, by form, newest last; ops wait for the nodes in `after`."""
 
     def __init__(self, builder: GraphBuilder) -> None:
         self.builder = builder
@@ -59,7 +59,7 @@ class Canvas:
         declared: dict[str, Any] = {"dtype": tf.float32, "shape": tf.TensorShape(shape)}
         match kind:
             case "Const":
-                return self.builder.constant(tf.zeros(shape), tf.float32)
+                return self.builder.constant(np.zeros(shape), tf.float32)
             case "ReadVariableOp":
                 return self.builder.node(kind, [self.builder.node("VarHandleOp", **declared)], dtype=tf.float32)
             case "VariableV2":

@@ -7,7 +7,6 @@ category counts. Every chain is fetched through an Identity.
 from typing import Any
 
 import tensorflow as tf
-
 from tests.parity.graph_builder import GraphBuilder
 
 KINDS = {"A": "MatMul", "I": "Tanh", "D": "Exp", "C": "Relu", "U": "Lgamma"}

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
-
 from tests.parity.canvas import BASE, Canvas, LoopBody
 from tests.parity.graph_builder import GraphBuilder
 from tests.parity.vocabulary import Phrase

@@ -12,7 +12,6 @@ from typing import Any
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-
 from tests.parity.canvas import BASE, Canvas
 from tests.parity.control_flow import Branch, Loop, Say, write_branch, write_loop
 from tests.parity.graph_builder import GraphBuilder

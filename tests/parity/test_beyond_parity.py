@@ -2,12 +2,12 @@
 
 import pytest
 import tensorflow as tf
-
 from benchmarks.oracle import theirs
-from mixdown import rewrite_graph_def
 from tests.parity.chains import SHAPE, ChainBuilder
 from tests.parity.laws import imported, same_interface
 from tests.parity.policies import LOWS, like_tensorflow
+
+from mixdown import rewrite_graph_def
 
 GPU = "/device:GPU:0"
 

@@ -3,13 +3,13 @@
 from typing import Any
 
 import pytest
-
 from benchmarks.oracle import theirs
 from benchmarks.rewrite_difference import differences
-from mixdown import rewrite_graph_def
 from tests.parity.chains import ChainBuilder, casts, colours
 from tests.parity.laws import imported
 from tests.parity.policies import LOWS, like_tensorflow
+
+from mixdown import rewrite_graph_def
 
 # Chain after planning (upper case is low), and the number of casts; weights of low MatMuls are cast as well.
 CHAINS = [

@@ -5,13 +5,13 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
-
 from benchmarks import corpus
 from benchmarks.oracle import theirs
 from benchmarks.rewrite_difference import differences
-from mixdown import rewrite_graph_def
 from tests.parity.laws import imported, same_after_two_rewrites, same_interface, unchanged_input
 from tests.parity.policies import LOWS, RULES, everywhere, like_tensorflow
+
+from mixdown import rewrite_graph_def
 
 GRAPHS = [*corpus.TINY, *(pytest.param(name, marks=pytest.mark.slow) for name in corpus.FULL)]
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 import tensorflow as tf
-from hypothesis import given, settings
-
 from benchmarks import corpus
-from mixdown import rewrite_graph_def
+from hypothesis import given, settings
 from tests.parity.policies import LOWS, RULES, everywhere
 from tests.parity.recipes import Recipe, cook, recipes, repeatable
+
+from mixdown import rewrite_graph_def
 
 ROOT = Path(__file__).resolve().parents[2]
 # TensorFlow 2.21's rules look at infer ops once, in node order, so only they depend on it.

@@ -2,18 +2,18 @@
 
 import pytest
 import tensorflow as tf
+from benchmarks.oracle import theirs
+from benchmarks.rewrite_difference import differences
 from hypothesis import given, settings
 
 # Kernels are registered under names only TensorFlow's own module can list (checked on 2.16 to 2.21).
 from tensorflow.python.framework import kernels
-
-from benchmarks.oracle import theirs
-from benchmarks.rewrite_difference import differences
-from mixdown import rewrite_graph_def
 from tests.parity.laws import same_after_two_rewrites, same_interface, unchanged_input
 from tests.parity.policies import LOWS, RULES, everywhere, like_tensorflow
 from tests.parity.recipes import LIST_SHARES, Recipe, cook, recipes, repeatable
 from tests.parity.vocabulary import ALLOW, INFER
+
+from mixdown import rewrite_graph_def
 
 
 def assert_parity(recipe: Recipe, low: str) -> None:

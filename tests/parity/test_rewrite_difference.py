@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 import tensorflow as tf
-
 from benchmarks.oracle import CPU, theirs
 from benchmarks.rewrite_difference import differences
 from tests.parity.chains import ChainBuilder

@@ -79,7 +79,8 @@ def values(strategy: Any, number: int, bad: list[int], part: int) -> Any:
 def by_fit(strategy: Any, net: Any, optimizer: Any, steps: int, bad: list[int]) -> list[int]:
     net.compile(optimizer, "mse", jit_compile=False)
     skipped: list[int] = []
-    watch = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: note(optimizer, batch, skipped))
+    watch = keras.callbacks.Callback()
+    watch.on_train_batch_end = lambda batch, **_: note(optimizer, batch, skipped)
     last = strategy.num_replicas_in_sync - 1
     parts = [shard(step, at, bad=step in bad and at == last) for step in range(steps) for at in range(last + 1)]
     x, y = (tf.concat(each, 0) for each in zip(*parts, strict=True))

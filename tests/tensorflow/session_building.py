@@ -106,6 +106,20 @@ def functions() -> None:
         assert not float16_nodes(session.graph_def)
 
 
+def growth_that_changes_how_a_function_is_called() -> None:
+    @tf.function(autograph=False)
+    def called(x: Any) -> Any:
+        return tf.matmul(tf.nn.relu(x), x) + tf.exp(x - 300) * 0
+
+    first = called(tf.sin([[0.0]]) + 300)
+    with v1.Session(config=plainly()) as session:
+        assert np.isinf(session.run(first)).all()
+        second = called(square("source", 17.5))  # low, so that the function now takes a low argument
+        assert np.isinf(session.run(second)).all()
+        assert np.isinf(session.run(first)).all()
+        assert_same_surface(session)
+
+
 def growth_on_an_old_tensor_list() -> None:
     item = square("item", 2.0)
     array = tf.TensorArray(tf.float32, 3, clear_after_read=False, element_shape=[1, 1]).write(0, item).write(1, item)
@@ -152,7 +166,7 @@ def compiled_functions_and_clusters() -> None:
 
 def functions_that_tensorflow_chooses_from() -> None:
     def member(device: str) -> Any:
-        names = {"api_implements": "group", "api_preferred_device": device}
+        names = {"api_implements": "group", "api_preferred_device": device, "_noinline": True}
         return tf.function(lambda x: tf.matmul(x, x), autograph=False, experimental_attributes=names)
 
     x = tf.constant([[300.0]])
@@ -169,6 +183,7 @@ BUILDING: tuple[Callable[[], None], ...] = (
     growth_that_would_change_an_earlier_decision,
     gradients_added_after_the_first_run,
     functions,
+    growth_that_changes_how_a_function_is_called,
     growth_on_an_old_tensor_list,
     switch_and_merge,
     compiled_functions_and_clusters,

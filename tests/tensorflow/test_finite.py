@@ -26,7 +26,7 @@ def tensors(gradients: list[list[float] | None]) -> list[Any]:
 @settings(deadline=None, max_examples=100)
 @given(GRADIENTS)
 def test_all_finite_and_codes_equal_numpy(gradients: list[list[float] | None]) -> None:
-    expected = [0 if each is None else expected_code(np.float32(each)) for each in gradients]
+    expected = [0 if each is None else expected_code(np.array(each, np.float32)) for each in gradients]
     assert codes(tensors(gradients)).numpy().tolist() == expected
     assert bool(all_finite(tensors(gradients))) == (not any(expected))
 

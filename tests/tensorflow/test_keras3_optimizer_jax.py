@@ -12,7 +12,7 @@ import pytest
 @pytest.mark.slow
 @pytest.mark.skipif(find_spec("jax") is None, reason="jax is not installed: pip install jax to run this one")
 def test_the_optimizer_works_on_the_jax_backend() -> None:
-    run = subprocess.run(  # noqa: S603 - our own script
+    run = subprocess.run(
         [sys.executable, "-m", "tests.tensorflow.keras3_on_jax"],
         cwd=Path(__file__).parents[2],
         env={**os.environ, "KERAS_BACKEND": "jax", "TF_CPP_MIN_LOG_LEVEL": "2"},

@@ -3,7 +3,6 @@
 import subprocess
 import sys
 import warnings
-from pathlib import Path
 from typing import Any
 
 import keras
@@ -74,14 +73,22 @@ REFUSALS: dict[str, tuple[Any, type[Exception], str]] = {
     ),
     "a class": (lambda: wrapped(keras.optimizers.Adam), TypeError, r"got the class Adam. Pass an instance: Adam\(\)"),
     "a string": (lambda: wrapped("adam"), TypeError, r"got the string 'adam'. Pass keras.optimizers.get\('adam'\)"),
-    "anything else": (lambda: wrapped([1]), TypeError, r"needs a Keras 3 or tf_keras optimizer, got \[1\] of type list"),
+    "anything else": (
+        lambda: wrapped([1]),
+        TypeError,
+        r"needs a Keras 3 or tf_keras optimizer, got \[1\] of type list",
+    ),
     "another word": (lambda: wrapped(loss_scale="static"), ValueError, "\"dynamic\" or a LossScale, got 'static'"),
     "no scale": (lambda: wrapped(loss_scale=None), TypeError, "got None of type NoneType"),
     "true": (lambda: wrapped(loss_scale=True), TypeError, "got True of type bool"),
     "another LossScale": (lambda: wrapped(loss_scale=Doubling()), TypeError, "cannot call another kind of LossScale"),
     "zero": (lambda: wrapped(loss_scale=0), ValueError, "loss_scale must be finite and greater than 0, got 0"),
     "nan": (lambda: wrapped(loss_scale=np.float32("nan")), ValueError, "loss_scale must be finite"),
-    "below one": (lambda: wrapped(loss_scale=0.5), ValueError, r"at least 1, got 0.5. Use DynamicLossScale\(0.5, floor"),
+    "below one": (
+        lambda: wrapped(loss_scale=0.5),
+        ValueError,
+        r"at least 1, got 0.5. Use DynamicLossScale\(0.5, floor",
+    ),
     "limit of zero": (lambda: wrapped(skip_limit=0), ValueError, "skip_limit must be at least 1, got 0"),
     "no variables": (lambda: wrapped().apply([1.0]), ValueError, "without variables before the optimizer knew any"),
     "unknown variable": (with_unknown_variable, ValueError, "stranger is not one of the variables"),

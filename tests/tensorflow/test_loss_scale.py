@@ -10,7 +10,7 @@ import tensorflow as tf
 from mixdown.tensorflow.loss_scale import DynamicLossScale, FixedLossScale, LossScale, get
 
 GOOD, BAD = tf.constant([1.0, 2.0]).numpy(), tf.constant([np.nan, 1.0]).numpy()
-ARGUMENTS = {
+ARGUMENTS: dict[str, Any] = {
     "initial_loss_scale": 8.0,
     "increment_period": 3,
     "multiplier": 4.0,
@@ -123,7 +123,11 @@ MESSAGES = [
     (lambda: FixedLossScale(loss_scale_value=True), TypeError, r"^loss_scale_value must be a number, got True of"),
     (lambda: DynamicLossScale(0.5), ValueError, r"^the initial scale must lie between floor and ceiling, got 0\.5"),
     (lambda: DynamicLossScale(multiplier=1), ValueError, r"^multiplier must be greater than 1"),
-    (lambda: DynamicLossScale(increment_period=2.5), TypeError, r"^increment_period must be a whole number, got 2\.5"),
+    (
+        lambda: DynamicLossScale(**{**ARGUMENTS, "increment_period": 2.5}),
+        TypeError,
+        r"^increment_period must be a whole number, got 2\.5",
+    ),
     (lambda: get("static"), ValueError, r"^loss_scale must be a number, \"dynamic\" or a LossScale, got 'static'\.$"),
     (
         lambda: get(None),
@@ -146,7 +150,7 @@ def test_the_smaller_scale_recommended_by_the_message_is_accepted() -> None:
 
 def test_loss_scale_is_abstract() -> None:
     with pytest.raises(TypeError, match="abstract"):
-        LossScale()  # type: ignore[abstract]
+        LossScale()
 
 
 def test_one_object_in_eager_and_two_graphs_has_three_independent_states() -> None:

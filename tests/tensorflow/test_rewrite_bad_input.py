@@ -113,6 +113,10 @@ def a_half_argument(graph_def: Any) -> None:
     function(graph_def).signature.input_arg[0].type = HALF
 
 
+def a_half_call(graph_def: Any) -> None:
+    call(graph_def).attr["Tin"].list.type[0] = HALF
+
+
 def unsupported(reason: str) -> Any:
     return pytest.mark.xfail(strict=True, reason=reason)
 
@@ -166,7 +170,8 @@ CASES: list[tuple[Any, ...]] = [
     ),
     ("an argument too few", calling, an_argument_less, "differ in the number of arguments or results."),
     ("a result too many", calling, a_result_more, "differ in the number of arguments or results."),
-    ("an argument of another type", calling, a_half_argument, "PartitionedCall", unsupported(UNSEEN)),
+    ("an argument read as another type", calling, a_half_argument, "The output 0 of 'a' is read as float32, but it is"),
+    ("a call with another type", calling, a_half_call, "PartitionedCall", unsupported(UNSEEN)),
     (
         "a dangling input in a function",
         calling,

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf.config_pb2 import CallableOptions
-from tests.tensorflow.session_lab import enabled, plainly, square, v1
+from tests.tensorflow.session_lab import POLICY, enabled, plainly, square, v1
+
+from mixdown.tensorflow.session_twin import Twin
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,3 +91,21 @@ def test_outputs_that_come_too_late_are_refused_as_ever() -> None:
         slope = tf.gradients(looped, product)
         with pytest.raises(tf.errors.InvalidArgumentError, match="Connecting to invalid output"):
             plain.run(slope)
+
+
+ADDED_NAMES = {
+    "{{node net/product__mixdown}}": "{{node net/product}}",
+    "[[net/normal__mixdown_full_0/_12]]": "[[net/normal/_12]]",
+    "rows__mixdown_low_0_1": "rows",
+    "{{function_node __inference_step_12__mixdown_3}}": "{{function_node __inference_step_12}}",
+    "x/cast_0_to_float16 x/cast_1_to_bfloat16_2 x/cast_0_to_float32": "x x x",
+    "Matrix size-incompatible: In[0]: [1,1], In[1]: [2,2]": "Matrix size-incompatible: In[0]: [1,1], In[1]: [2,2]",
+}
+
+
+@pytest.mark.parametrize("text", ADDED_NAMES)
+def test_names_that_were_added_become_the_users(text: str) -> None:
+    error = tf.errors.UnknownError(None, None, text)
+    with pytest.raises(tf.errors.UnknownError) as raised, Twin(POLICY).speaking_for_user():
+        raise error
+    assert raised.value.message == ADDED_NAMES[text]

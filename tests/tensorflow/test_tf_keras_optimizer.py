@@ -36,8 +36,15 @@ def test_the_dispatcher_picks_the_class_of_the_library(style: str) -> None:
     assert isinstance(optimizer, tf_keras.mixed_precision.LossScaleOptimizer)
 
 
-@pytest.mark.parametrize("jit_compile", [False, True])
-@pytest.mark.parametrize("steps_per_execution", [1, 5])
+@pytest.mark.parametrize(
+    ("jit_compile", "steps_per_execution"),
+    [
+        (False, 1),
+        (True, 5),
+        pytest.param(True, 1, marks=pytest.mark.slow),
+        pytest.param(False, 5, marks=pytest.mark.slow),
+    ],
+)
 def test_fit_with_bad_batches_equals_fit_without_them(
     style: str, *, jit_compile: bool, steps_per_execution: int
 ) -> None:
@@ -63,7 +70,7 @@ def test_fit_with_bad_batches_equals_fit_without_them(
 CLIPPED = {"global_clipnorm": 0.1}, {"clipnorm": 0.05}, {"clipvalue": 0.01}
 NEW_ONLY = {"weight_decay": 0.1}, {"use_ema": True, "ema_momentum": 0.9, "ema_overwrite_frequency": 4}
 SETTINGS = [
-    *[(style, kind, {}) for style in STYLES for kind in ("Adam", "RMSprop", "Nadam")],
+    *[(style, kind, {}) for style in STYLES for kind in ("Adam", "Nadam")],
     *[(style, "SGD", {"momentum": 0.9, **clip}) for style in STYLES for clip in CLIPPED],
     *[("new", "Adam", each) for each in NEW_ONLY],
 ]

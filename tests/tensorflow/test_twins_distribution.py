@@ -17,18 +17,23 @@ from tests.tensorflow.twins_replicas import FEATURES, RATE, STEPS, TARGETS, WEIG
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.fixture(scope="module")
+def mirrored() -> Any:
+    """One process for all loops: each may have one strategy, and starting TensorFlow takes most of the time."""
+    return answer(started("twins_replicas", "mirrored", "custom", "keras", "tf_keras", "broken"))
+
+
 @pytest.mark.parametrize("loop", ["custom", "keras", "tf_keras"])
-def test_every_product_on_every_mirrored_replica_is_low(loop: str) -> None:
-    ran = answer(started("twins_replicas", "mirrored", loop))
+def test_every_product_on_every_mirrored_replica_is_low(loop: str, mirrored: Any) -> None:
+    ran = mirrored[loop]
     assert ran["products"] == ["float16"] * 4  # forward and backward, on two replicas
     one, other = ran["weights"]
     assert one == other
     np.testing.assert_allclose(one, regression(), rtol=2e-2)
 
 
-def test_an_error_on_a_mirrored_replica_names_the_user_function_and_never_the_twin() -> None:
-    plain, mixed = answer(started("twins_replicas", "mirrored", "broken"))
-    for text in (plain, mixed):  # which replica is the first to fail is a matter of chance
+def test_an_error_on_a_mirrored_replica_names_the_user_function_and_never_the_twin(mirrored: Any) -> None:
+    for text in mirrored["broken"]:  # without mixdown and with it; which replica fails first is a matter of chance
         assert "[Op:__inference_user_function_" in text
         assert "on a replica : Tensor had Inf values" in text
         assert "twins_replicas.py" in text
@@ -36,13 +41,18 @@ def test_an_error_on_a_mirrored_replica_names_the_user_function_and_never_the_tw
         assert "float16" not in text
 
 
-@pytest.mark.parametrize("loop", ["custom", "tf_keras"])
-def test_every_product_on_two_workers_is_low(loop: str) -> None:
+@pytest.fixture(scope="module")
+def workers() -> Any:
+    """Two processes that work together on all loops."""
     cluster = {"worker": addresses(2)}
     configurations = [json.dumps({"cluster": cluster, "task": {"type": "worker", "index": i}}) for i in range(2)]
-    with ExitStack() as stack:
-        workers = [stack.enter_context(started("twins_replicas", "workers", loop, TF_CONFIG=c)) for c in configurations]
-        first, second = map(answer, workers)
+    started_workers = [started("twins_replicas", "workers", "custom", "tf_keras", TF_CONFIG=c) for c in configurations]
+    return [answer(worker) for worker in started_workers]
+
+
+@pytest.mark.parametrize("loop", ["custom", "tf_keras"])
+def test_every_product_on_two_workers_is_low(loop: str, workers: Any) -> None:
+    first, second = (worker[loop] for worker in workers)
     assert first["products"] == second["products"] == ["float16"] * 2
     assert first["weights"] == second["weights"]
     np.testing.assert_allclose(first["weights"][0], regression(), rtol=2e-2)

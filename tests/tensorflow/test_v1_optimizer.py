@@ -131,7 +131,7 @@ def test_200_bad_steps_leave_the_weights_as_they_are_and_the_scale_usable(form: 
 def test_the_intermediate_gradient_is_scaled_and_the_returned_one_is_not() -> None:
     seen = []
 
-    @tf.custom_gradient  # type: ignore[misc]
+    @tf.custom_gradient
     def spy(value: tf.Tensor) -> tuple[tf.Tensor, Any]:
         def backward(upstream: tf.Tensor) -> tf.Tensor:
             seen.append(float(upstream))

@@ -18,22 +18,25 @@ v1 = tf.compat.v1
 SCRIPT = Path(__file__).with_name("v1_resume.py")
 
 
-def process(form: str, directory: Path, first: int, last: int) -> Any:
+def process(directory: Path, first: int, last: int) -> Any:
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONPATH": str(SCRIPT.parents[2] / "src")}
-    command = [sys.executable, str(SCRIPT), form, str(directory), str(first), str(last)]
+    command = [sys.executable, str(SCRIPT), str(directory), str(first), str(last)]
     done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)  # noqa: S603 - our script
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
+    """The state after 40 steps without interruption, after 17 steps, and after 17 and 23 in a new process."""
+    whole, parts = tmp_path_factory.mktemp("whole"), tmp_path_factory.mktemp("parts")
+    return [process(whole, 0, 40), process(parts, 0, 17), process(parts, 17, 40)]
+
+
 @pytest.mark.parametrize("form", ["checkpoint", "saver"])
-def test_an_interrupted_run_continues_bit_for_bit(form: str, tmp_path: Path) -> None:
-    whole, parts = tmp_path / "whole", tmp_path / "parts"
-    whole.mkdir()
-    parts.mkdir()
-    expected = process(form, whole, 0, 40)
-    half = process(form, parts, 0, 17)
+def test_an_interrupted_run_continues_bit_for_bit(form: str, runs: list[Any]) -> None:
+    expected, half, continued = (each[form] for each in runs)
     assert half != expected
-    assert process(form, parts, 17, 40) == expected
+    assert continued == expected
     assert "skipped_steps=6" in expected[-1]
 
 

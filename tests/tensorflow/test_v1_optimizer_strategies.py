@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.tensorflow.v1_training import reference
+from tests.tensorflow.v1_training import W0, reference
 
 from mixdown.scaling import Law, after, start
 
@@ -20,10 +20,10 @@ BAD = [2, 5, 6]
 TEN_OF_A_HUNDRED = [3, 4, 17, 30, 31, 32, 50, 77, 98, 99]
 
 
-def started(name: str, form: str, steps: int, bad: list[int], **variables: str) -> Any:
+def started(name: str, steps: int, bad: list[int], *forms: str, **variables: str) -> Any:
     paths = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONPATH": paths, **variables}
-    command = [sys.executable, str(SCRIPT), name, form, str(steps), json.dumps(bad)]
+    command = [sys.executable, str(SCRIPT), name, str(steps), json.dumps(bad), *forms]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen(command, env=environment, **pipes)  # type: ignore[call-overload]  # noqa: S603 - our script
 
@@ -68,29 +68,42 @@ def assert_right(outcome: dict[str, Any], steps: int, bad: list[int], replicas: 
         np.testing.assert_allclose(copies[variable][0], expected[name], rtol=1e-4, atol=1e-6)
 
 
+@pytest.fixture(scope="module")
+def mirrored() -> dict[str, Any]:
+    return finished(started("mirrored", 9, BAD, "function", "eager", "session", "update", "huge"))
+
+
 @pytest.mark.parametrize("form", ["function", "eager", "session"])
-def test_mirrored_nan_on_replica_1_alone_skips_the_step_everywhere(form: str) -> None:
-    outcome = finished(started("mirrored", form, 9, BAD))
-    assert len(outcome["copies"]["w:0"]) == len(outcome["copies"]["current_loss_scale:0"]) == 2
-    assert_right(outcome, 9, BAD, replicas=2)
+def test_mirrored_nan_on_replica_1_alone_skips_the_step_everywhere(form: str, mirrored: dict[str, Any]) -> None:
+    copies = mirrored[form]["copies"]
+    assert len(copies["w:0"]) == len(copies["current_loss_scale:0"]) == 2
+    assert_right(mirrored[form], 9, BAD, replicas=2)
 
 
-def test_mirrored_update_in_replica_context_agrees_across_replicas() -> None:
-    outcome = finished(started("mirrored", "update", 9, BAD))
+def test_mirrored_update_in_replica_context_agrees_across_replicas(mirrored: dict[str, Any]) -> None:
+    outcome = mirrored["update"]
     assert outcome["skips"] == BAD
     assert outcome["scales"] == scales(9, BAD)
     assert outcome["copies"]["current_loss_scale:0"] == [outcome["scales"][-1]] * 2
     assert outcome["copies"]["steps:0"] == [9, 9]
 
 
+def test_mirrored_gradients_that_only_add_up_to_inf_are_skipped(mirrored: dict[str, Any]) -> None:
+    outcome = mirrored["huge"]
+    assert outcome["skips"] == BAD
+    assert outcome["offenders"] == [["w:0", "Inf"]]
+    assert outcome["copies"]["w:0"] == [W0.tolist()] * 2
+
+
 def test_one_device() -> None:
-    assert_right(finished(started("one_device", "function", 9, BAD)), 9, BAD, replicas=1)
+    assert_right(finished(started("one_device", 9, BAD, "function"))["function"], 9, BAD, replicas=1)
 
 
 def test_two_workers_with_nan_on_one_of_them_at_10_of_100_steps() -> None:
     cluster = {"worker": [f"127.0.0.1:{port}" for port in free_ports(2)]}
     configs = [json.dumps({"cluster": cluster, "task": {"type": "worker", "index": at}}) for at in range(2)]
-    workers = [started("workers", "function", 100, TEN_OF_A_HUNDRED, TF_CONFIG=each) for each in configs]
+    workers = [started("workers", 100, TEN_OF_A_HUNDRED, "function", "update", TF_CONFIG=each) for each in configs]
     first, second = (finished(each) for each in workers)
     assert first == second
-    assert_right(first, 100, TEN_OF_A_HUNDRED, replicas=2)
+    assert_right(first["function"], 100, TEN_OF_A_HUNDRED, replicas=2)
+    assert first["update"]["skips"] == TEN_OF_A_HUNDRED

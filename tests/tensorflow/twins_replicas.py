@@ -1,6 +1,6 @@
 """A run under a distribution strategy, in a process of its own; prints what came of it as one line of JSON.
 
-Arguments: strategy (mirrored, workers), loop (custom, keras, tf_keras, broken).
+Arguments: strategy (mirrored, workers), then the loops to run, one after the other (custom, keras, tf_keras, broken).
 """
 
 import json
@@ -96,18 +96,23 @@ def replicas(strategy: Any, value: Any) -> list[Any]:
     return [np.asarray(part).tolist() for part in strategy.experimental_local_results(value)]
 
 
-def main(kind: str, loop: str) -> None:
+def main(kind: str, *loops: str) -> None:
     strategy = strategy_named(kind)  # before the probe, which wakes TensorFlow up
-    from tests.tensorflow.twins_probe import ON_CPU, executed  # noqa: PLC0415 - see above
+    answers = {loop: errors(strategy) if loop == "broken" else outcome(strategy, loop) for loop in loops}
+    print(json.dumps(answers))  # noqa: T201 - the answer
 
-    run = {"custom": custom, "keras": keras, "tf_keras": tf_keras, "broken": broken}[loop]
-    if loop == "broken":
-        print(json.dumps([error_text(strategy, mixed=mixed) for mixed in (False, True)]))  # noqa: T201 - the answer
-        return
+
+def outcome(strategy: Any, loop: str) -> Any:
+    from tests.tensorflow.twins_probe import ON_CPU, executed  # noqa: PLC0415 - after the strategy is set up
+
+    run = {"custom": custom, "keras": keras, "tf_keras": tf_keras}[loop]
     with mixdown.rewriting(ON_CPU):
         ran = executed(lambda: run(strategy))
-    answer = {"products": ran.dtypes("MatMul"), "weights": replicas(strategy, ran.value)}
-    print(json.dumps(answer))  # noqa: T201 - the answer
+    return {"products": ran.dtypes("MatMul"), "weights": replicas(strategy, ran.value)}
+
+
+def errors(strategy: Any) -> Any:
+    return [error_text(strategy, mixed=mixed) for mixed in (False, True)]
 
 
 def error_text(strategy: Any, *, mixed: bool) -> str:

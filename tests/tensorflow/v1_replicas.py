@@ -1,7 +1,7 @@
 """One process of the strategy tests: train under a strategy with NaN on the last replica at some steps, print all.
 
-Arguments: strategy ("mirrored", "one_device", "workers"), form ("function", "eager", "session", "update"), number
-of steps, bad steps as a JSON list. The cluster of "workers" is in TF_CONFIG.
+Arguments: strategy ("mirrored", "one_device", "workers"), number of steps, bad steps as a JSON list, then the forms
+to run one after the other ("function", "eager", "session", "update", "huge"). TF_CONFIG holds the cluster.
 """
 
 import json
@@ -50,6 +50,11 @@ class Training:
             lambda: x * tf.reduce_sum(self.w**2) / 2.0 + tf.reduce_sum(self.b), self.count, [self.w, self.b]
         )
 
+    def huge_on_replica(self, bad: tf.Tensor) -> Any:
+        """A bad step has gradients that are finite on each replica, while their sum is not."""
+        gradient = tf.where(bad, tf.fill([2], 3e38), tf.zeros([2]))
+        return self.optimizer.apply_gradients([(gradient, self.w)], self.count)
+
     def update_on_replica(self, bad: tf.Tensor) -> None:
         """Only the loss scale, asked in replica context."""
         replica = tf.distribute.get_replica_context()
@@ -68,7 +73,8 @@ class Training:
 
 
 def run_now(training: Training, form: str, steps: int, bad_steps: list[int]) -> dict[str, Any]:
-    on_replica = training.update_on_replica if form == "update" else training.on_replica
+    forms = {"update": training.update_on_replica, "huge": training.huge_on_replica}
+    on_replica = forms.get(form, training.on_replica)
 
     def step(bad: tf.Tensor) -> None:
         training.strategy.run(lambda each: on_replica(each) and None, args=(bad,))
@@ -104,11 +110,16 @@ def run_in_session(strategy: Any, steps: int, bad_steps: list[int]) -> dict[str,
         return {"skips": skips, "scales": scales, "offenders": account.offending_variables, "copies": copies}
 
 
-def main(name: str, form: str, steps: str, bad_steps: str) -> None:
+def run(strategy: Any, form: str, steps: int, bad_steps: list[int]) -> dict[str, Any]:
+    if form == "session":
+        return run_in_session(strategy, steps, bad_steps)
+    return run_now(Training(strategy), form, steps, bad_steps)
+
+
+def main(name: str, steps: str, bad_steps: str, *forms: str) -> None:
     strategy = strategy_named(name)
-    plan = (int(steps), json.loads(bad_steps))
-    outcome = run_in_session(strategy, *plan) if form == "session" else run_now(Training(strategy), form, *plan)
-    sys.stdout.write(json.dumps(outcome) + "\n")
+    outcomes = {form: run(strategy, form, int(steps), json.loads(bad_steps)) for form in forms}
+    sys.stdout.write(json.dumps(outcomes) + "\n")
     sys.stdout.flush()
     os._exit(0)  # the collective executor of a worker waits for its peers at a normal exit
 

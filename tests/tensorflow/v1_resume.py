@@ -1,6 +1,7 @@
 """One process of the resume tests: train steps [first, last), reading and writing a checkpoint, print the state.
 
-Arguments: form ("checkpoint" or "saver"), directory, first step, last step.
+Both forms, `tf.train.Checkpoint` and the v1 Saver, run one after the other. Arguments: directory, first step, last
+step.
 """
 
 import json
@@ -54,6 +55,6 @@ def by_saver(directory: str, first: int, last: int) -> list[str]:
 
 
 if __name__ == "__main__":
-    form, where, start, end = sys.argv[1:]
-    run = by_checkpoint if form == "checkpoint" else by_saver
-    sys.stdout.write(json.dumps(run(where, int(start), int(end))) + "\n")
+    place, steps = sys.argv[1], (int(sys.argv[2]), int(sys.argv[3]))
+    states = {"checkpoint": by_checkpoint(f"{place}/checkpoint", *steps), "saver": by_saver(f"{place}/saver", *steps)}
+    sys.stdout.write(json.dumps(states) + "\n")

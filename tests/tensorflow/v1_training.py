@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 RATE, MOMENTUM = 0.05, 0.9
-W0, B0 = np.float32([1.0, -2.0]), np.float32([0.5])
+W0, B0 = np.array([1.0, -2.0], np.float32), np.array([0.5], np.float32)
 
 
 def gradients(w: Any, b: Any, x: Any) -> tuple[Any, Any]:

@@ -30,25 +30,29 @@ def seed(scene: Scene, _canvas: Canvas) -> Strokes:
 
 
 def freeze_lists(scene: Scene, _canvas: Canvas) -> Strokes:
-    """A tensor list is denied if its handle leaves our sight, or if one op that touches it may not change."""
+    """A tensor list is denied if its handle leaves our sight, or if one op that touches it may not change.
+
+    Ops that may not change anyway are not denied: they would only keep others from following a low neighbour.
+    """
     candidates = scene.candidates
     frozen = [
         tie
         for tie in scene.ties(Agreement.SPREAD)
         if tie.frozen is not None or not all(candidates[site] for site in tie.sites)
     ]
-    return {site: Stroke(Paint.FULL, "freeze_lists") for tie in frozen for site in tie.sites}
+    return {site: Stroke(Paint.FULL, "freeze_lists") for tie in frozen for site in tie.sites if candidates[site]}
 
 
-def taint(scene: Scene, _canvas: Canvas) -> Strokes:
+def taint(scene: Scene, canvas: Canvas) -> Strokes:
     """Deny sites are denied, and so is what they reach through infer sites and through clear sites that lead to one.
 
-    A clear site after the last infer or deny site only moves values on: it is left to its neighbours.
+    A clear site after the last infer or deny site only moves values on: it is left to its neighbours. What is denied
+    already, the elements of a frozen list, passes nothing on.
     """
     graph = scene.graph
     arithmetic = scene.mask(Category.DENY, Category.INFER)
     leading = _walk(_where(arithmetic), graph.predecessors, scene.mask(Category.CLEAR))
-    taintable = [direct or site in leading for site, direct in enumerate(arithmetic)]
+    taintable = [(arithmetic[site] or site in leading) and paint is None for site, paint in enumerate(canvas)]
     sources = scene.sites_of(Category.DENY)
     tainted = _walk(sources, graph.successors, taintable)
     strokes = {site: Stroke(Paint.FULL, "taint") for site in sources}
@@ -167,7 +171,9 @@ def match_loops(scene: Scene, canvas: Canvas) -> Strokes:
         everyone = (*tie.sites, *tie.followers)
         dissenter = None if tie.frozen is None else tie.sites[0]
         if dissenter is None:
-            dissenter = next((site for site in tie.sites if canvas[site] is not Paint.LOW), None)
+            unwilling = [site for site in tie.sites if canvas[site] is not Paint.LOW]
+            unable = [site for site in tie.followers if not scene.candidates[site]]
+            dissenter = next(iter(unwilling + unable), None)
         paint, leader = (Paint.LOW, tie.sites[0]) if dissenter is None else (Paint.FULL, dissenter)
         low = [site for site in everyone if canvas[site] is Paint.LOW]
         affected = everyone if dissenter is None else low

@@ -94,7 +94,14 @@ def _compare_graphs(before: GraphReport, after: GraphReport) -> GraphComparison:
 def _changes(old: dict[SiteKey, tuple[OpRow, SiteRow]], new: dict[SiteKey, tuple[OpRow, SiteRow]]) -> list[Change]:
     return [
         Change(
-            op.name, op.function, op.kind, site.attribute, old[key][1].dtype, site.dtype, old[key][1].reason, site.reason
+            op.name,
+            op.function,
+            op.kind,
+            site.attribute,
+            old[key][1].dtype,
+            site.dtype,
+            old[key][1].reason,
+            site.reason,
         )
         for key, (op, site) in new.items()
         if key in old and old[key][1].dtype != site.dtype

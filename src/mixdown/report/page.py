@@ -31,6 +31,9 @@ SCRIPTS = (
     "panel.js",
     "table.js",
     "scale.js",
+    "parts.js",
+    "compare.js",
+    "summary.js",
     "tabs.js",
     "page.js",
 )

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
+
 from mixdown.scaling import NEVER, Ledger, blank, entered
 from mixdown.scaling.alarm import MOST_NAMED, VERDICTS, Offenders
 from mixdown.tensorflow.lift import where

@@ -3,9 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from tensorflow.python.ops import control_flow_util  # no public name tells whether XLA compiles; 2.16 to 2.21
-
 import tensorflow as tf
+from tensorflow.python.ops import control_flow_util  # no public name tells whether XLA compiles; 2.16 to 2.21
 
 
 def where(condition: Any, if_true: Any, if_false: Any) -> tf.Tensor:

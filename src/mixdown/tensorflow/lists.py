@@ -18,6 +18,8 @@ from mixdown.tensorflow.kinds import VARIANT
 from mixdown.tensorflow.unions import Unions
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mixdown.tensorflow.draft import Chapter, Draft
 
 # Take elements out.
@@ -96,15 +98,20 @@ def _output(chapter: Chapter, node: int, port: int) -> Vertex:
     return (chapter.index, node, chapter.signatures[node].handles_out[port])
 
 
-def tie_lists(draft: Draft) -> None:
-    """Tie the element sites of every list, and let elements flow from those who write to those who read."""
+def tie_lists(draft: Draft, may_change: Callable[[Chapter, int], bool]) -> None:
+    """Tie the element sites of every list, and let elements flow from those who write to those who read.
+
+    Args:
+        draft: the graph in the making.
+        may_change: whether a node may change; elements do not flow through a handle at one that may not.
+    """
     handles = Handles(draft)
     for group in handles.connected.sets():
         members = [handles.vertices[number] for number in group]
         elements = sorted(site for site in (_element(draft, vertex) for vertex in members) if site >= 0)
         if elements:
             draft.ties.append(Tie(tuple(elements), Agreement.SPREAD, frozen=_escape(draft, members)))
-            _flow(draft, handles, group)
+            _flow(draft, handles, group, may_change)
 
 
 def _kind(draft: Draft, vertex: Vertex) -> str:
@@ -136,7 +143,7 @@ def _escape(draft: Draft, members: list[Vertex]) -> str | None:
     return None
 
 
-def _flow(draft: Draft, handles: Handles, group: list[int]) -> None:
+def _flow(draft: Draft, handles: Handles, group: list[int], may_change: Callable[[Chapter, int], bool]) -> None:
     """A value written to a list flows to every read that sees the list after that write."""
     for number in group:
         vertex = handles.vertices[number]
@@ -149,6 +156,15 @@ def _flow(draft: Draft, handles: Handles, group: list[int]) -> None:
                 source = _element(draft, handles.vertices[here])
                 if source >= 0 and target >= 0:
                     draft.flows.append((source, target))
-            fresh = [source for source in handles.sources[here] if source not in seen]
+            fresh = [
+                source
+                for source in handles.sources[here]
+                if source not in seen and _passes(draft, handles.vertices[source], may_change)
+            ]
             seen.update(fresh)
             queue.extend(fresh)
+
+
+def _passes(draft: Draft, vertex: Vertex, may_change: Callable[[Chapter, int], bool]) -> bool:
+    body, node, _ = vertex
+    return node < 0 or may_change(draft.chapters[body], node)

@@ -9,6 +9,7 @@ from numbers import Real
 from typing import Any, Self
 
 import tensorflow as tf
+
 from mixdown.scaling import Law, State, after, start
 from mixdown.scaling.machine import LARGEST_SCALE, positive_real
 from mixdown.tensorflow.books import Books

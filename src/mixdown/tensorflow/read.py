@@ -68,7 +68,7 @@ def read(
         tie_recurrent_edges(draft, chapter)
         mark_variable_reads(draft, chapter)
     tie_calls(draft)
-    tie_lists(draft)
+    tie_lists(draft, reader.may_change)
     return Reading(draft.graph(), tree, library, draft.origins, draft.uses)
 
 
@@ -153,6 +153,12 @@ class _NodeReader:
                 else kinds.make_support(kind, read.values, read.signature.labels, self.low, asked)
             )
         return self._known[key]
+
+    def may_change(self, chapter: Chapter, position: int) -> bool:
+        """Whether nothing keeps a node from changing its types."""
+        node = chapter.body.nodes[position]
+        conduit = bool(bodies.followed(node, self.library))
+        return self._frozen(node, outermost=chapter.index == 0, anywhere=conduit) is None
 
     def _frozen(self, node: Any, *, outermost: bool, anywhere: bool = False) -> str | None:
         """Why a node must keep its types, if so."""

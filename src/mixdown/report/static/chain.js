@@ -30,11 +30,15 @@ function chainList(graph, steps, onOp) {
   const list = el("ol", { class: "chain", id: "chain" }, items);
   const hidden = items.slice(AT_START, items.length - AT_END);
   if (hidden.length < 3) return list;
-  hidden.forEach((item) => { item.hidden = true; });
+  hidden.forEach((item) => {
+    item.hidden = true;
+  });
   const unfold = el("button", { type: "button", class: "more" }, `Show ${counted(hidden.length, "step")} between`);
   const fold = el("li", { class: "fold" }, unfold);
   unfold.addEventListener("click", () => {
-    hidden.forEach((item) => { item.hidden = false; });
+    hidden.forEach((item) => {
+      item.hidden = false;
+    });
     fold.remove();
   });
   items[AT_START].before(fold);
@@ -44,13 +48,28 @@ function chainList(graph, steps, onOp) {
 function chainItem(graph, { op, site }, index, onOp) {
   const part = site.dtype === graph.low ? "low" : "full";
   const name = siteLabel(op, site);
-  return el("li", { "data-op": op.id },
-    el("span", { class: "step-head" },
-      index ? opLink(op, onOp, name) : el("strong", { class: "name" }, name),
-      el("span", { class: `badge fill-${part}` }, site.dtype)),
-    el("span", { class: "step-why" }, el("span", { class: "muted" }, `${op.kind} · `), site.reason));
+  return el(
+    "li",
+    { "data-op": op.id },
+    el(
+      "span",
+      { class: "step-head" },
+      index ? opLink(op, onOp, name) : el("strong", { class: "name" }, wrapping(name)),
+      el("span", { class: `badge fill-${part}` }, site.dtype),
+    ),
+    el("span", { class: "step-why" }, el("span", { class: "muted" }, `${op.kind} · `), worded(site.reason)),
+  );
 }
 
 function opLink(op, onOp, name) {
-  return el("button", { type: "button", class: "op-link name", title: `${op.name} (${op.kind}, ${op.precision})`, onclick: () => onOp(op) }, name || op.label);
+  return el(
+    "button",
+    {
+      type: "button",
+      class: "op-link name",
+      title: `${op.name} (${op.kind}, ${op.precision})`,
+      onclick: () => onOp(op),
+    },
+    wrapping(name || op.label),
+  );
 }

@@ -15,13 +15,18 @@ function readGraph(packed, index) {
   const ops = packed.ops.map(([name, kind, func, source, inputs, sites], id) => {
     const read = sites.map(([verdict, ...because]) => readSite(verdicts[verdict], strings, because));
     return {
-      id, name, inputs,
-      kind: strings[kind], function: strings[func], source: strings[source],
+      id,
+      name,
+      inputs,
+      kind: strings[kind],
+      function: strings[func],
+      source: strings[source],
       label: strings[func] ? `${name} in ${strings[func]}` : name,
       sites: read,
       precision: shared(read.map((site) => (site.dtype === packed.low ? "low" : "full"))) || "full",
       category: shared(read.map((site) => site.category)) || "barrier",
-      outputs: [], casts: [],
+      outputs: [],
+      casts: [],
     };
   });
   for (const op of ops) for (const source of op.inputs) ops[source].outputs.push(op.id);
@@ -50,5 +55,8 @@ const headline = (reason) => reason.replace(/`[^`]*`(?: and `[^`]*`)*/g, "…");
 // Why sites of these ops stay in float32, most frequent first.
 function obstacles(ops, most) {
   const sites = ops.flatMap((op) => op.sites).filter((site) => site.dtype === FULL);
-  return ranking(sites.map((site) => headline(site.reason)), most);
+  return ranking(
+    sites.map((site) => headline(site.reason)),
+    most,
+  );
 }

@@ -39,6 +39,13 @@ function size(bytes) {
   return `${unit && value < 100 ? value.toFixed(1) : Math.round(value)} ${units[unit]}`;
 }
 
+// A name that may wrap where it has a slash.
+const wrapping = (name) => name.split(/(?<=\/)/).flatMap((piece) => [piece, el("wbr")]);
+
+// A reason with the names in it set as names: it writes them between backticks.
+const worded = (reason) =>
+  reason.split("`").map((piece, index) => (index % 2 ? el("code", { class: "name" }, wrapping(piece)) : piece));
+
 // The named colour of the style sheet, for the canvas.
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
@@ -56,7 +63,18 @@ function bars({ top, rest }, noun) {
   const rows = top.map(([label, times]) => {
     const bar = el("span", { class: "bar-fill" });
     bar.style.width = `${(100 * times) / longest}%`;
-    return el("li", {}, el("span", { class: "bar-label" }, label), el("span", { class: "bar-count" }, count(times)), bar);
+    return el(
+      "li",
+      {},
+      el("span", { class: "bar-label" }, label),
+      el("span", { class: "bar-count" }, count(times)),
+      bar,
+    );
   });
-  return el("ul", { class: "bars" }, rows, rest ? el("li", { class: "muted" }, `and ${counted(rest, noun)} more`) : null);
+  return el(
+    "ul",
+    { class: "bars" },
+    rows,
+    rest ? el("li", { class: "muted" }, `and ${count(rest)} more ${noun}${rest === 1 ? "" : "s"}`) : null,
+  );
 }

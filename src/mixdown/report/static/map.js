@@ -1,6 +1,7 @@
 // The map: every op of a scope as a coloured cell on a canvas, under real buttons for the keyboard.
 
 const CLICKABLE = 9; // pixels; a cell smaller than this is no target: a click on it zooms in instead
+const CONTEXT = 30; // ops; following an op, the map zooms in no further than to so many
 const MOST_BUTTONS = 300;
 
 class ScopeMap {
@@ -8,11 +9,18 @@ class ScopeMap {
     this.onScope = onScope;
     this.onOp = onOp;
     this.canvas = el("canvas", {
-      "aria-hidden": "true", onclick: (event) => this.click(event),
-      onmousemove: (event) => this.hover(event), onmouseleave: () => this.tell(null),
+      "aria-hidden": "true",
+      onclick: (event) => this.click(event),
+      onmousemove: (event) => this.hover(event),
+      onmouseleave: () => this.tell(null),
     });
     this.trail = svg("svg", { class: "trail", "aria-hidden": "true" });
-    this.buttons = el("div", { class: "map-buttons", role: "group", "aria-label": "Boxes of this scope", onkeydown: (event) => this.key(event) });
+    this.buttons = el("div", {
+      class: "map-buttons",
+      role: "group",
+      "aria-label": "Boxes of this scope",
+      onkeydown: (event) => this.key(event),
+    });
     this.tip = el("div", { class: "tip", hidden: true });
     this.crumbs = el("nav", { class: "crumbs", "aria-label": "Scope shown" });
     this.surface = el("div", { class: "map-surface" }, this.canvas, this.trail, this.buttons, this.tip);
@@ -30,15 +38,15 @@ class ScopeMap {
     this.draw();
   }
 
-  // Show an op and the path of its causes, zooming out or in only if some of it is not in sight.
+  // Show an op and the path of its causes; zoom only if part of it is out of sight or too small to see.
   follow(op, chain) {
     this.chosen = op;
     this.chain = chain;
-    const places = [op, ...chain.map((step) => step.op)].map((each) => this.graph.places.get(each.id)).filter(Boolean);
-    if (places.length && places.some((place) => !lineage(place).includes(this.scope))) {
-      const scope = common(places);
-      this.scope = scope.children.length ? scope : scope.parent;
-    }
+    const places = chain.map((step) => this.graph.places.get(step.op.id)).filter(Boolean);
+    const spot = this.spots && this.spots.get(op.id);
+    const seen = spot && Math.min(spot.w, spot.h) >= CLICKABLE;
+    if (places.length && !(seen && places.every((place) => lineage(place).includes(this.scope))))
+      this.scope = surroundings(places);
     this.draw();
   }
 
@@ -88,16 +96,23 @@ class ScopeMap {
     pen.textBaseline = "middle";
     pen.font = "11px system-ui, sans-serif";
     for (const frame of this.frames) {
-      if (frame.depth > 1 && frame.head) this.label(pen, frame.scope.name, frame, paints.muted, frame.y + frame.head / 2 + 1);
+      if (frame.depth > 1 && frame.head)
+        this.label(pen, frame.scope.name, frame, paints.muted, frame.y + frame.head / 2 + 1);
     }
     for (const cell of this.cells) {
       if (cell.w < 44 || cell.h < 16 || cell.top.scope === cell.scope) continue;
-      this.label(pen, cell.scope.name, cell, paints[`${this.partFor(cell.scope)}-ink`], cell.y + Math.min(cell.h / 2, 11));
+      this.label(
+        pen,
+        cell.scope.name,
+        cell,
+        paints[`${this.partFor(cell.scope)}-ink`],
+        cell.y + Math.min(cell.h / 2, 11),
+      );
     }
   }
 
   label(pen, text, box, ink, middle) {
-    const room = Math.floor((box.w - 8) / 6);
+    const room = Math.floor((box.w - 8) / 6.5);
     pen.fillStyle = ink;
     pen.fillText(text.length > room ? `${text.slice(0, Math.max(1, room - 1))}…` : text, box.x + 4, middle);
   }
@@ -117,12 +132,24 @@ class ScopeMap {
     const leaf = !scope.children.length;
     const ink = leaf ? `ink-${partOf(scope.op, this.mode)}` : "";
     const tall = box.h > 22 && box.w > 44;
-    const node = el("button", {
-      type: "button", class: `map-button ${ink}`, tabindex: index ? "-1" : "0", "aria-label": describe(scope, this.mode),
-      onclick: () => (leaf ? this.onOp(scope.op) : this.onScope(scope)),
-    }, tall ? el("span", { class: "map-name" }, scope.name) : null,
-    tall && !leaf && box.w > 150 ? el("span", { class: "map-share" }, this.share(scope)) : null);
-    Object.assign(node.style, { left: `${box.x}px`, top: `${box.y}px`, width: `${Math.max(2, box.w - 4)}px`, height: `${Math.max(2, box.h - 4)}px` });
+    const node = el(
+      "button",
+      {
+        type: "button",
+        class: `map-button ${ink}`,
+        tabindex: index ? "-1" : "0",
+        "aria-label": describe(scope, this.mode),
+        onclick: () => (leaf ? this.onOp(scope.op) : this.onScope(scope)),
+      },
+      tall ? el("span", { class: "map-name" }, scope.name) : null,
+      tall && !leaf && box.w > 150 ? el("span", { class: "map-share" }, this.share(scope)) : null,
+    );
+    Object.assign(node.style, {
+      left: `${box.x}px`,
+      top: `${box.y}px`,
+      width: `${Math.max(2, box.w - 4)}px`,
+      height: `${Math.max(2, box.h - 4)}px`,
+    });
     return node;
   }
 
@@ -150,8 +177,12 @@ class ScopeMap {
   cellAt(event) {
     const { left, top } = this.canvas.getBoundingClientRect();
     const [x, y] = [event.clientX - left, event.clientY - top];
-    return this.cells.find((cell) => x >= cell.x && x <= cell.x + cell.w && y >= cell.y && y <= cell.y + cell.h)
-      || this.frames.filter((frame) => x >= frame.x && x <= frame.x + frame.w && y >= frame.y && y <= frame.y + frame.h).pop();
+    return (
+      this.cells.find((cell) => x >= cell.x && x <= cell.x + cell.w && y >= cell.y && y <= cell.y + cell.h) ||
+      this.frames
+        .filter((frame) => x >= frame.x && x <= frame.x + frame.w && y >= frame.y && y <= frame.y + frame.h)
+        .pop()
+    );
   }
 
   click(event) {
@@ -175,7 +206,15 @@ class ScopeMap {
     this.tip.hidden = !cell;
     if (!cell) return;
     const op = !cell.scope.children.length && cell.scope.op;
-    const lines = op ? [op.name, `${op.kind} · ${op.precision} · ${op.category}`] : [lineage(cell.scope).slice(1).map((each) => each.name).join("/"), describe(cell.scope, this.mode).split(": ").pop()];
+    const lines = op
+      ? [op.name, `${op.kind} · ${op.precision} · ${op.category}`]
+      : [
+          lineage(cell.scope)
+            .slice(1)
+            .map((each) => each.name)
+            .join("/"),
+          describe(cell.scope, this.mode).split(": ").pop(),
+        ];
     this.tip.replaceChildren(el("strong", {}, lines[0]), el("span", {}, lines[1]));
   }
 
@@ -189,23 +228,36 @@ class ScopeMap {
     this.trail.setAttribute("viewBox", `0 0 ${width} ${height}`);
     this.trail.replaceChildren();
     if (!this.chosen) return;
-    const lines = this.chain.filter((step) => step.effect).map((step) => [this.middle(step.op), this.middle(step.effect.op)]);
+    const lines = this.chain
+      .filter((step) => step.effect)
+      .map((step) => [this.middle(step.op), this.middle(step.effect.op)]);
     const points = this.chain.map((step) => this.middle(step.op)).filter(Boolean);
-    for (const [from, to] of lines) if (from && to) this.trail.append(svg("path", { class: "halo", d: curve(from, to) }));
-    for (const [from, to] of lines) if (from && to) this.trail.append(svg("path", { class: "link", d: curve(from, to) }));
+    for (const [from, to] of lines)
+      if (from && to) this.trail.append(svg("path", { class: "halo", d: curve(from, to) }));
+    for (const [from, to] of lines)
+      if (from && to) this.trail.append(svg("path", { class: "link", d: curve(from, to) }));
     for (const point of points) this.trail.append(svg("circle", { class: "stop", cx: point.x, cy: point.y, r: 3.5 }));
     const here = this.middle(this.chosen);
-    if (here) this.trail.append(svg("rect", { class: "target", ...frameOf(here.box) }), svg("circle", { class: "start", cx: here.x, cy: here.y, r: 5 }));
+    if (here)
+      this.trail.append(
+        svg("rect", { class: "target", ...frameOf(here.box) }),
+        svg("circle", { class: "start", cx: here.x, cy: here.y, r: 5 }),
+      );
   }
 
   drawCrumbs() {
     const line = lineage(this.scope);
-    this.crumbs.replaceChildren(...line.flatMap((scope, index) => {
-      const last = index === line.length - 1;
-      const name = scope.name || "whole graph";
-      const crumb = last ? el("span", { "aria-current": "location" }, name) : el("button", { type: "button", onclick: () => this.onScope(scope) }, name);
-      return index ? [el("span", { class: "muted", "aria-hidden": "true" }, "/"), crumb] : [crumb];
-    }), el("span", { class: "muted crumb-note" }, counted(this.scope.ops, "op")));
+    this.crumbs.replaceChildren(
+      ...line.flatMap((scope, index) => {
+        const last = index === line.length - 1;
+        const name = scope.name || "whole graph";
+        const crumb = last
+          ? el("span", { "aria-current": "location" }, name)
+          : el("button", { type: "button", onclick: () => this.onScope(scope) }, name);
+        return index ? [el("span", { class: "muted", "aria-hidden": "true" }, "/"), crumb] : [crumb];
+      }),
+      el("span", { class: "muted crumb-note" }, counted(this.scope.ops, "op")),
+    );
   }
 
   paint(mode) {
@@ -214,11 +266,19 @@ class ScopeMap {
   }
 }
 
+// The smallest scope around all of these that still shows some of what is about.
+function surroundings(places) {
+  let scope = common(places);
+  while (scope.parent && (!scope.children.length || scope.ops < CONTEXT)) scope = scope.parent;
+  return scope;
+}
+
 // A gentle bend, so that a path there and back is seen twice.
 function curve(from, to) {
   const [dx, dy] = [to.x - from.x, to.y - from.y];
   const bend = { x: (from.x + to.x) / 2 - dy * 0.12, y: (from.y + to.y) / 2 + dx * 0.12 };
-  return `M${from.x.toFixed(1)} ${from.y.toFixed(1)}Q${bend.x.toFixed(1)} ${bend.y.toFixed(1)} ${to.x.toFixed(1)} ${to.y.toFixed(1)}`;
+  const [start, turn, end] = [from, bend, to].map((point) => `${point.x.toFixed(1)} ${point.y.toFixed(1)}`);
+  return `M${start}Q${turn} ${end}`;
 }
 
 const frameOf = (box) => ({ x: box.x - 2, y: box.y - 2, width: box.w + 4, height: box.h + 4, rx: 3 });

@@ -1,6 +1,6 @@
-// The page itself: the summary, the parts, and what happens when something is chosen. Start with `start`.
+// The page itself: its parts, and what happens when something is chosen. Start with `start`.
 
-const state = { report: null, graph: null, mode: "precision", keepFocus: false };
+const state = { report: null, graph: null, mode: "precision" };
 const views = {};
 
 function start() {
@@ -8,7 +8,12 @@ function start() {
   document.title = `${state.report.title} · mixdown report`;
   byId("title").textContent = state.report.title;
   const actions = { onScope: (scope) => showScope(scope), onOp: (op) => showOp(op) };
-  Object.assign(views, { tree: new Tree(actions), map: new ScopeMap(actions), search: new Search(actions.onOp), tabs: new Tabs(refresh) });
+  Object.assign(views, {
+    tree: new Tree(actions),
+    map: new ScopeMap(actions),
+    search: new Search(actions.onOp),
+    tabs: new Tabs(refresh),
+  });
   views.panel = el("aside", { class: "panel", id: "op-panel", "aria-live": "polite", "aria-label": "Details" });
   drawSummary(state.report);
   fillPicker(state.report);
@@ -20,46 +25,26 @@ function start() {
   requestAnimationFrame(() => requestAnimationFrame(() => performance.mark("mixdown-ready")));
 }
 
-function drawSummary(report) {
-  const ops = report.graphs.flatMap((graph) => graph.ops);
-  const casts = report.graphs.flatMap((graph) => graph.casts);
-  const lows = [...new Set(report.graphs.map((graph) => graph.low))].join(" and ") || "16 bits";
-  const parts = {};
-  for (const op of ops) parts[op.precision] = (parts[op.precision] || 0) + 1;
-  byId("summary").replaceChildren(
-    ...report.warnings.map((warning) => el("p", { class: "warning", role: "note" }, warning)),
-    el("div", { class: "headline" },
-      el("p", { class: "lead" }, el("strong", { id: "summary-low" }, count(lowCount(ops))), " of ", el("strong", { id: "summary-ops" }, count(ops.length)), ` float32 ops run in ${lows}`, el("span", { class: "lead-share" }, percent(lowCount(ops), ops.length))),
-      ops.length ? mixBar(parts, PRECISIONS, ops.length) : null),
-    el("dl", { class: "tiles" }, tiles(report, casts)));
-}
-
-function tiles(report, casts) {
-  const lowered = casts.filter((cast) => cast.to !== FULL).length;
-  const unknown = unknownCasts(casts);
-  const skipped = report.scalers.reduce((sum, scaler) => sum + scaler.skipped_steps, 0);
-  const steps = report.scalers.reduce((sum, scaler) => sum + scaler.steps, 0);
-  const policy = report.graphs.length ? report.graphs[0].policy : {};
-  return [
-    ["casts", "Casts", count(casts.length), `${count(lowered)} down, ${count(casts.length - lowered)} back`],
-    ["bytes", "Moved by casts", casts.length && unknown === casts.length ? "unknown" : size(knownBytes(casts)), unknown ? `${count(unknown)} of unknown shape` : "per run"],
-    report.scalers.length ? ["skipped", "Skipped steps", count(skipped), `of ${counted(steps, "step")}`] : null,
-    report.scalers.length ? ["scale", "Loss scale", report.scalers[0].loss_scale === null ? "not finite" : count(report.scalers[0].loss_scale), report.scalers.length > 1 ? report.scalers[0].name : "now"] : null,
-    policy.low ? ["policy", "Policy", policy.low, [policy.rules && `${policy.rules} lists`, policy.devices && `devices ${plain(policy.devices)}`, policy.overrides && policy.overrides.length ? counted(policy.overrides.length, "override") : null].filter(Boolean).join(", ")] : null,
-    ["versions", "Versions", Object.values(report.versions)[0] || "–", Object.entries(report.versions).map(([name, version]) => `${name} ${version}`).join(", ") || "not recorded"],
-  ].filter(Boolean).map(([id, title, value, note]) => el("div", { class: "tile" }, el("dt", {}, title), el("dd", {}, el("span", { class: "tile-value", id: `summary-${id}` }, value), el("span", { class: "tile-note" }, note))));
-}
-
 function fillPicker(report) {
   byId("graph-field").hidden = report.graphs.length < 2;
-  byId("graph-picker").replaceChildren(...report.graphs.map((graph) => el("option", { value: graph.index }, `${graph.name} (${graph.kind}, ${count(lowCount(graph.ops))} of ${count(graph.ops.length)} low)`)));
+  byId("graph-picker").replaceChildren(
+    ...report.graphs.map((graph) =>
+      el(
+        "option",
+        { value: graph.index },
+        `${graph.name} (${graph.kind}, ${count(lowCount(graph.ops))} of ${count(graph.ops.length)} low)`,
+      ),
+    ),
+  );
   byId("graph-picker").addEventListener("change", (event) => showGraph(Number(event.target.value)));
 }
 
 function showNothing() {
   views.search.load({ ops: [] });
-  views.tabs.add("graph", "Graph", "", el("section", { class: "card" }, el("p", { class: "muted" }, "This report holds no graph.")));
-  views.tabs.add("scale", "Loss scale", "", scalersView(state.report.scalers));
+  views.tabs.add("graph", "Graph", "", () =>
+    el("section", { class: "card" }, el("p", { class: "muted" }, "This report holds no graph.")),
+  );
+  views.tabs.add("scale", "Loss scale", "", () => scalersView(state.report.scalers));
   views.tabs.show(state.report.scalers.length ? "scale" : "graph");
 }
 
@@ -73,39 +58,95 @@ function showGraph(index) {
   views.tree.load(root, state.mode);
   views.search.load(graph);
   views.tabs.clear();
-  views.tabs.add("graph", "Graph", "", graphView(graph));
-  views.tabs.add("casts", "Casts", count(graph.casts.length), castsView(graph, showOp));
-  views.tabs.add("scale", "Loss scale", report.scalers.length ? count(report.scalers.reduce((sum, each) => sum + each.skips.length, 0)) : "", scalersView(report.scalers));
-  views.tabs.add("advice", "Tensor Cores", count(graph.advice.length), adviceView(graph));
-  if (report.before !== null) views.tabs.add("compare", "Compare", count(report.comparison.reduce((sum, each) => sum + each.changes.length, 0)), comparisons(report));
-  views.tabs.add("details", "Details", "", detailsView(report, graph, (each) => { showGraph(each); views.tabs.show("graph"); }));
+  views.tabs.add("graph", "Graph", "", () => graphView(graph));
+  views.tabs.add("casts", "Casts", count(graph.casts.length), () => castsView(graph, showOp));
+  views.tabs.add(
+    "scale",
+    "Loss scale",
+    report.scalers.length ? count(report.scalers.reduce((sum, each) => sum + each.skips.length, 0)) : "",
+    () => scalersView(report.scalers),
+  );
+  views.tabs.add("advice", "Tensor Cores", count(graph.advice.length), () => adviceView(graph));
+  if (report.before !== null)
+    views.tabs.add(
+      "compare",
+      "Compare",
+      count(report.comparison.reduce((sum, each) => sum + each.changes.length, 0)),
+      () => comparisons(report),
+    );
+  views.tabs.add("details", "Details", "", () =>
+    detailsView(report, graph, (each) => {
+      showGraph(each);
+      views.tabs.show("graph");
+    }),
+  );
   views.map.load(graph, state.mode);
   views.panel.replaceChildren(scopePanel(graph, root, state.mode));
   views.tabs.show(tab);
 }
 
 function comparisons(report) {
-  return report.comparison.length ? report.comparison.map((each) => compareView(report, each)) : el("section", { class: "card" }, el("p", { class: "muted" }, `No graph of ${report.before} has the name of a graph in this report.`));
+  return report.comparison.length
+    ? report.comparison.map((each) => compareView(report, each))
+    : el(
+        "section",
+        { class: "card" },
+        el("p", { class: "muted" }, `No graph of ${report.before} has the name of a graph in this report.`),
+      );
 }
 
 function graphView(graph) {
   return [
-    graph.rewritten ? null : el("p", { class: "warning", role: "note" }, `This ${graph.kind} was left as it was: ${graph.reason || "no reason recorded"}.`),
+    graph.rewritten
+      ? null
+      : el(
+          "p",
+          { class: "warning", role: "note" },
+          `This ${graph.kind} was left as it was: ${graph.reason || "no reason recorded"}.`,
+        ),
     el("div", { class: "graph-bar" }, modeSwitch(), el("ul", { class: "legend", id: "legend" }, legend())),
     el("div", { class: "graph-grid" }, views.tree.node, views.map.node, views.panel),
   ];
 }
 
 function modeSwitch() {
-  const option = (mode, title) => el("label", { class: "choice" }, el("input", { type: "radio", name: "mode", value: mode, checked: mode === state.mode, onchange: () => setMode(mode) }), el("span", {}, title));
-  return el("fieldset", { class: "modes" }, el("legend", { class: "sr-only" }, "Colour by"), option("precision", "Precision"), option("category", "Category"));
+  const option = (mode, title) =>
+    el(
+      "label",
+      { class: "choice" },
+      el("input", {
+        type: "radio",
+        name: "mode",
+        value: mode,
+        checked: mode === state.mode,
+        onchange: () => setMode(mode),
+      }),
+      el("span", {}, title),
+    );
+  return el(
+    "fieldset",
+    { class: "modes" },
+    el("legend", { class: "sr-only" }, "Colour by"),
+    option("precision", "Precision"),
+    option("category", "Category"),
+  );
 }
 
 function legend() {
   const root = scopesOf(state.graph);
   const parts = partsOf(root, state.mode);
   const words = { low: state.graph.low, full: FULL, mixed: state.mode === "precision" ? "both" : "several" };
-  return PARTS[state.mode].filter((part) => parts[part]).map((part) => el("li", {}, el("span", { class: `dot fill-${part}` }), words[part] || part, el("span", { class: "muted" }, ` ${count(parts[part])}`)));
+  return PARTS[state.mode]
+    .filter((part) => parts[part])
+    .map((part) =>
+      el(
+        "li",
+        {},
+        el("span", { class: `dot fill-${part}` }),
+        words[part] || part,
+        el("span", { class: "muted" }, ` ${count(parts[part])}`),
+      ),
+    );
 }
 
 function setMode(mode) {
@@ -126,7 +167,7 @@ function showScope(scope) {
   const zoomed = views.map.buttons.contains(document.activeElement);
   Object.assign(views.map, { chosen: null, chain: [] });
   views.map.zoom(scope);
-  views.tree.reveal(scope, new Set());
+  views.tree.reveal(scope, []);
   views.panel.replaceChildren(scopePanel(state.graph, scope, state.mode));
   if (zoomed) views.map.focus(0);
 }
@@ -152,8 +193,10 @@ function openOp(op, site) {
   const busy = views.tree.node.contains(document.activeElement);
   views.tabs.show("graph");
   views.map.follow(op, chain);
-  if (place) views.tree.reveal(place, new Set(chain.map((step) => step.op.id)));
-  views.panel.replaceChildren(opPanel(state.graph, op, site, { onOp: showOp, onScope: showScope, onSite: (each) => openOp(op, each) }));
+  if (place) views.tree.reveal(place, chain.map((step) => state.graph.places.get(step.op.id)).filter(Boolean));
+  views.panel.replaceChildren(
+    opPanel(state.graph, op, site, { onOp: showOp, onScope: showScope, onSite: (each) => openOp(op, each) }),
+  );
   views.panel.scrollTop = 0;
   if (!busy) byId("op-name").focus({ preventScroll: innerWidth > 1100 });
 }

@@ -15,7 +15,18 @@ function scopesOf(graph) {
 }
 
 function newScope(name, parent) {
-  return { name, parent, inside: new Map(), children: [], op: null, group: false, ops: 0, counts: {}, sorted: false };
+  return {
+    name,
+    parent,
+    inside: new Map(),
+    children: [],
+    op: null,
+    group: false,
+    ops: 0,
+    counts: {},
+    kinds: {},
+    sorted: null,
+  };
 }
 
 function place(root, op) {
@@ -76,10 +87,10 @@ function tally(scope) {
   }
 }
 
+// By name, as people count.
 function childrenOf(scope) {
-  if (!scope.sorted) scope.children.sort((a, b) => collator.compare(a.name, b.name));
-  scope.sorted = true;
-  return scope.children;
+  if (!scope.sorted) scope.sorted = [...scope.children].sort((a, b) => collator.compare(a.name, b.name));
+  return scope.sorted;
 }
 
 function lineage(scope) {

@@ -20,15 +20,25 @@ function rank(op, words) {
 
 // The text with the words found in it marked.
 function marked(text, query) {
-  const words = query.toLowerCase().split(/\s+/).filter(Boolean).map((word) => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
+  const words = query
+    .toLowerCase()
+    .split(/\s+/)
+    .filter(Boolean)
+    .map((word) => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
   const pieces = words.length ? text.split(new RegExp(`(${words.join("|")})`, "i")) : [text];
-  return pieces.filter(Boolean).map((piece) => (words.length && new RegExp(`^(?:${words.join("|")})$`, "i").test(piece) ? el("mark", {}, piece) : piece));
+  return pieces
+    .filter(Boolean)
+    .map((piece) =>
+      words.length && new RegExp(`^(?:${words.join("|")})$`, "i").test(piece) ? el("mark", {}, piece) : piece,
+    );
 }
 
 class Search {
   constructor(onOp) {
     this.onOp = onOp;
-    [this.input, this.box, this.list, this.status] = ["search", "search-box", "search-results", "search-count"].map(byId);
+    [this.input, this.box, this.list, this.status] = ["search", "search-box", "search-results", "search-count"].map(
+      byId,
+    );
     this.found = [];
     this.input.addEventListener("input", () => this.run());
     this.input.addEventListener("focus", () => this.run());
@@ -55,15 +65,27 @@ class Search {
     this.box.hidden = !query;
     this.input.setAttribute("aria-expanded", String(!this.box.hidden));
     const shown = this.found.slice(0, MOST_FOUND);
-    this.status.textContent = this.found.length ? `${counted(this.found.length, "op")} found${this.found.length > shown.length ? `, first ${MOST_FOUND} shown` : ""}` : "No op found";
+    const more = this.found.length > MOST_FOUND ? `, first ${MOST_FOUND} shown` : "";
+    this.status.textContent = this.found.length ? `${counted(this.found.length, "op")} found${more}` : "No op found";
     this.list.replaceChildren(...shown.map((op, index) => this.option(op, index, query)));
     this.point();
   }
 
   option(op, index, query) {
-    return el("li", { role: "option", id: `found-${index}`, onmousedown: (event) => { event.preventDefault(); this.take(index); } },
+    return el(
+      "li",
+      {
+        role: "option",
+        id: `found-${index}`,
+        onmousedown: (event) => {
+          event.preventDefault();
+          this.take(index);
+        },
+      },
       el("span", { class: `dot fill-${op.precision}` }),
-      el("span", { class: "name" }, marked(op.label, query)), el("span", { class: "row-kind" }, marked(op.kind, query)));
+      el("span", { class: "name" }, marked(op.label, query)),
+      el("span", { class: "row-kind" }, marked(op.kind, query)),
+    );
   }
 
   point() {

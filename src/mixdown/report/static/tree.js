@@ -8,10 +8,19 @@ class Tree {
     this.onScope = onScope;
     this.onOp = onOp;
     this.canvas = el("div", { class: "tree-rows", role: "presentation" });
-    this.node = el("div", {
-      class: "tree", role: "tree", tabindex: "0", id: "tree", "aria-label": "Scopes and ops",
-      onkeydown: (event) => this.key(event), onscroll: () => this.draw(),
-    }, this.canvas);
+    this.node = el(
+      "div",
+      {
+        class: "tree",
+        role: "tree",
+        tabindex: "0",
+        id: "tree",
+        "aria-label": "Scopes and ops",
+        onkeydown: (event) => this.key(event),
+        onscroll: () => this.draw(),
+      },
+      this.canvas,
+    );
   }
 
   load(root, mode) {
@@ -44,21 +53,33 @@ class Tree {
 
   row({ scope, level, index, of }, position) {
     const branch = scope.children.length > 0;
-    const classes = ["row", position === this.at && "active", scope === this.chosen && "chosen"];
-    if (scope.op && this.path.has(scope.op.id)) classes.push("on-path");
-    const node = el("div", {
-      class: classes.filter(Boolean).join(" "), role: "treeitem", id: `row-${position}`,
-      "aria-level": level, "aria-setsize": of, "aria-posinset": index,
-      "aria-expanded": branch ? String(this.open.has(scope)) : null,
-      "aria-selected": String(scope === this.chosen), "aria-label": describe(scope, this.mode),
-      title: scope.op ? `${scope.op.name} (${scope.op.kind})` : scope.name,
-      onclick: (event) => this.click(event, position),
-    },
-    el("span", { class: branch ? "twist" : "twist leaf", "aria-hidden": "true" }),
-    scope.op ? el("span", { class: `dot fill-${partOf(scope.op, this.mode)}` }) : null,
-    el("span", { class: scope.group ? "row-name group" : "row-name" }, scope.name),
-    branch ? el("span", { class: "row-count" }, count(scope.ops)) : el("span", { class: "row-kind" }, scope.op.kind),
-    branch ? mixBar(partsOf(scope, this.mode), PARTS[this.mode], scope.ops) : null);
+    const classes = [
+      "row",
+      position === this.at && "active",
+      scope === this.chosen && "chosen",
+      this.path.has(scope) && "on-path",
+    ];
+    const node = el(
+      "div",
+      {
+        class: classes.filter(Boolean).join(" "),
+        role: "treeitem",
+        id: `row-${position}`,
+        "aria-level": level,
+        "aria-setsize": of,
+        "aria-posinset": index,
+        "aria-expanded": branch ? String(this.open.has(scope)) : null,
+        "aria-selected": String(scope === this.chosen),
+        "aria-label": describe(scope, this.mode),
+        title: scope.op ? `${scope.op.name} (${scope.op.kind})` : scope.name,
+        onclick: (event) => this.click(event, position),
+      },
+      el("span", { class: branch ? "twist" : "twist leaf", "aria-hidden": "true" }),
+      scope.op ? el("span", { class: `dot fill-${partOf(scope.op, this.mode)}` }) : null,
+      el("span", { class: scope.group ? "row-name group" : "row-name" }, scope.name),
+      branch ? el("span", { class: "row-count" }, count(scope.ops)) : el("span", { class: "row-kind" }, scope.op.kind),
+      branch ? mixBar(partsOf(scope, this.mode), PARTS[this.mode], scope.ops) : null,
+    );
     node.style.top = `${position * ROW}px`;
     node.style.paddingLeft = `${level * 14 - 6}px`;
     return node;
@@ -109,7 +130,13 @@ class Tree {
 
   shallower(scope) {
     if (this.open.has(scope)) this.toggle(scope);
-    else this.move(Math.max(this.rows.findIndex((row) => row.scope === scope.parent), 0));
+    else
+      this.move(
+        Math.max(
+          this.rows.findIndex((row) => row.scope === scope.parent),
+          0,
+        ),
+      );
   }
 
   scrollTo(position) {
@@ -119,11 +146,13 @@ class Tree {
     else if (top + ROW > this.node.scrollTop + height) this.node.scrollTop = top + ROW - height;
   }
 
-  // Open all that hides a scope, mark it, and mark the ops that led to it.
+  // Open all that hides a scope, mark it, and mark what led to it with the scopes around.
   reveal(scope, path) {
     this.chosen = scope;
-    this.path = path;
-    lineage(scope).slice(0, -1).forEach((each) => this.open.add(each));
+    this.path = new Set(path.flatMap(lineage));
+    lineage(scope)
+      .slice(0, -1)
+      .forEach((each) => this.open.add(each));
     this.list();
     const position = this.rows.findIndex((row) => row.scope === scope);
     if (position >= 0) this.move(position);

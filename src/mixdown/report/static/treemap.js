@@ -18,7 +18,13 @@ function squarify(weights, rect) {
       boxes.push(w >= h ? { x, y: y + along, w: depth, h: length } : { x: x + along, y, w: length, h: depth });
       along += length;
     }
-    if (w >= h) { x += depth; w = Math.max(0, w - depth); } else { y += depth; h = Math.max(0, h - depth); }
+    if (w >= h) {
+      x += depth;
+      w = Math.max(0, w - depth);
+    } else {
+      y += depth;
+      h = Math.max(0, h - depth);
+    }
     left -= sum;
     start = end;
   }
@@ -56,12 +62,21 @@ function layout(scope, rect) {
       cells.push({ ...box, scope: here, top });
       return;
     }
-    const head = depth === 0 ? 0 : depth === 1 && box.h > 34 && box.w > 44 ? 20 : depth === 2 && box.h > 60 && box.w > 70 ? 15 : 0;
+    const head =
+      depth === 0 ? 0 : depth === 1 && box.h > 34 && box.w > 44 ? 20 : depth === 2 && box.h > 60 && box.w > 70 ? 15 : 0;
     const pad = depth === 0 ? 0 : depth === 1 ? 3 : box.w > 24 && box.h > 24 ? 2 : 0.5;
-    const inner = { x: box.x + pad, y: box.y + Math.max(pad, head), w: box.w - 2 * pad, h: box.h - pad - Math.max(pad, head) };
+    const inner = {
+      x: box.x + pad,
+      y: box.y + Math.max(pad, head),
+      w: box.w - 2 * pad,
+      h: box.h - pad - Math.max(pad, head),
+    };
     if (depth > 0) frames.push({ ...box, scope: here, depth, head });
     const parts = partsInside(here);
-    squarify(parts.map((part) => part.ops), inner).forEach((next, index) => {
+    squarify(
+      parts.map((part) => part.ops),
+      inner,
+    ).forEach((next, index) => {
       visit(parts[index], shrink(next, depth), depth + 1, top || { scope: parts[index], box: next });
     });
   };

@@ -3,12 +3,17 @@
 No library is imported to find that out: an optimizer that is here has brought its own along.
 """
 
+from importlib import import_module
 from typing import Any
 
-KERAS3 = {"keras.src.optimizers.base_optimizer.BaseOptimizer"}
-TF_KERAS = {"tf_keras.src.optimizers.optimizer.Optimizer"}
-TF_KERAS_LEGACY = {"tf_keras.src.optimizers.legacy.optimizer_v2.OptimizerV2"}
-TF_V1 = {"tensorflow.python.training.optimizer.Optimizer"}
+# The class all optimizers of a library descend from -> the module whose `wrap` is for them. These are the names the
+# classes have from TensorFlow 2.16 to 2.21, Keras 3.0 to 3.15; asking for them imports nothing.
+HOMES = {
+    "keras.src.optimizers.base_optimizer.BaseOptimizer": "mixdown.tensorflow.optimizers.keras3",
+    "tf_keras.src.optimizers.optimizer.Optimizer": "mixdown.tensorflow.optimizers.tf_keras",
+    "tf_keras.src.optimizers.legacy.optimizer_v2.OptimizerV2": "mixdown.tensorflow.optimizers.tf_keras_legacy",
+}
+TF_V1 = "tensorflow.python.training.optimizer.Optimizer"
 WRAPPED = {
     "keras.src.optimizers.loss_scale_optimizer.LossScaleOptimizer",
     "tf_keras.src.mixed_precision.loss_scale_optimizer.BaseLossScaleOptimizer",
@@ -32,31 +37,26 @@ def LossScaleOptimizer(inner: Any, loss_scale: Any = "dynamic", *, skip_limit: i
         TypeError: `inner` is not an optimizer, or not one of these libraries.
         ValueError: `inner` scales the loss already.
     """
-    families = {f"{each.__module__}.{each.__qualname__}" for each in type(inner).__mro__}
-    refuse_wrapped(inner, families)
-    if families & KERAS3:
-        from mixdown.tensorflow.optimizers.keras3 import wrap
-    elif families & TF_KERAS:
-        from mixdown.tensorflow.optimizers.tf_keras import wrap
-    elif families & TF_KERAS_LEGACY:
-        from mixdown.tensorflow.optimizers.tf_keras_legacy import wrap
-    else:
-        raise TypeError(f"LossScaleOptimizer {what_is_wrong(inner, families)}")
-    return wrap(inner, loss_scale, skip_limit=skip_limit)
+    ancestors = {f"{each.__module__}.{each.__qualname__}" for each in type(inner).__mro__}
+    refuse_wrapped(inner, ancestors)
+    home = next((HOMES[each] for each in HOMES if each in ancestors), None)
+    if home is None:
+        raise TypeError(f"LossScaleOptimizer {what_is_wrong(inner, ancestors)}")
+    return import_module(home).wrap(inner, loss_scale, skip_limit=skip_limit)
 
 
-def refuse_wrapped(inner: Any, families: set[str]) -> None:
+def refuse_wrapped(inner: Any, ancestors: set[str]) -> None:
     """Refuse an optimizer that scales the loss: two would scale it twice."""
-    if families & WRAPPED:
+    if ancestors & WRAPPED:
         raise ValueError(
             f"LossScaleOptimizer cannot wrap {type(inner).__name__}, which scales the loss already. "
             "Pass the optimizer inside it instead."
         )
 
 
-def what_is_wrong(inner: Any, families: set[str]) -> str:
+def what_is_wrong(inner: Any, ancestors: set[str]) -> str:
     """Why this object cannot be wrapped, and what to pass."""
-    if families & TF_V1:
+    if TF_V1 in ancestors:
         return (
             f"is for Keras optimizers, got the v1 optimizer {type(inner).__name__}. "
             "Use mixdown.MixedPrecisionLossScaleOptimizer for v1 optimizers."

@@ -1,7 +1,7 @@
 """The loss-scale optimizer for Keras 3 optimizers, on the TensorFlow and the JAX backend. Start with `apply`.
 
-`scale_loss` multiplies the loss, `apply` divides the gradients again and lets the inner optimizer run, but only if all of
-them are finite on every replica. A skipped step changes no weight, slot, accumulator or iteration count of the inner
+`scale_loss` multiplies the loss, `apply` divides the gradients again and lets the inner optimizer run, but only if all
+of them are finite on every replica. A skipped step changes no weight, slot, accumulator or iteration count of the inner
 optimizer, and so no schedule advances; it changes the scale and the books (`keras3_books`), nothing else.
 
 Import this module before `keras.models.load_model` in a process that has not wrapped an optimizer yet: Keras finds only
@@ -220,11 +220,11 @@ def refuse_unless_bare(inner: Any) -> None:
     """Refuse an inner optimizer that scales the loss itself, or is none."""
     if not isinstance(inner, keras.optimizers.Optimizer):
         raise TypeError(
-            f"Keras3LossScaleOptimizer needs a keras.optimizers.Optimizer, got {inner!r} of type {type(inner).__name__}. "
-            "mixdown.LossScaleOptimizer picks the class that fits an optimizer."
+            f"Keras3LossScaleOptimizer needs a keras.optimizers.Optimizer, got {inner!r} of type "
+            f"{type(inner).__name__}. mixdown.LossScaleOptimizer picks the class that fits an optimizer."
         )
     if isinstance(inner, keras.optimizers.LossScaleOptimizer):
-        raise ValueError(
+        raise ValueError(  # noqa: TRY004 - of the right type, but taken
             f"LossScaleOptimizer cannot wrap {type(inner).__name__}, which scales the loss already. "
             "Pass its inner_optimizer instead."
         )

@@ -77,7 +77,7 @@ class Books:
 
     @property
     def last_skipped_step(self) -> Any:
-        """Number of the latest skipped step, counting every step tried from 0; None (in graphs -1) if there was none."""
+        """Number of the latest skipped step, counted from 0 over all steps tried; None (in graphs -1) if none was."""
         step = self.now(self.latest_skip)
         return None if isinstance(step, int) and step == NEVER else step
 

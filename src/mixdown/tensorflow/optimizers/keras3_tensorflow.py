@@ -1,7 +1,7 @@
 """One step of a Keras 3 loss-scale optimizer on TensorFlow. Read `step` first.
 
-A step is: one pass over the gradients to learn whether they are finite, one agreement between the replicas, one branch.
-In the branch taken nearly always the gradients are unscaled and the inner optimizer runs; in the other one nothing does.
+A step is one pass over the gradients to learn whether they are finite, one agreement between the replicas, one branch:
+nearly always the gradients are unscaled and the inner optimizer runs; otherwise nothing does.
 """
 
 from collections.abc import Callable, Sequence

@@ -41,7 +41,7 @@ WRAPPED = "_is_wrapped_by_loss_scale_optimizer"
 
 # In a checkpoint the wrapper stands where the inner optimizer would stand, with one more child, `loss_scale`: files
 # written with the bare optimizer or with tf_keras's own LossScaleOptimizer can be read, and the other way round.
-# The mixin is exported for tf_keras under tf.__internal__; there from TensorFlow 2.16 to 2.21.
+# The mixin is exported under tf.__internal__ for tf_keras, whose own optimizer stands on it; run here on 2.21.
 class Scaling(Accountable, tf.__internal__.tracking.DelegatingTrackableMixin):
     """Mixed into a tf_keras optimizer."""
 

@@ -31,7 +31,7 @@ def step(optimizer: Any, gradients: list[Any], numbers: Sequence[int], apply: Ap
         What to wait for, in a graph.
     """
     finite = verdict(clippable(optimizer, gradients))
-    # Exported for Keras under tf.__internal__; there from TensorFlow 2.16 to 2.21.
+    # Exported under tf.__internal__ for tf_keras, which calls it in its own loss-scale optimizer; run here on 2.21.
     if tf.__internal__.distribute.strategy_supports_no_merge_call():
         return settle(optimizer, finite, gradients, numbers, lambda: apply(gradients))
     # Bound, not passed as arguments: merge_call would take them apart, replica by replica.

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
 import tensorflow as tf
+
 from mixdown.scaling import checked_limit
 from mixdown.tensorflow.finite import verdict
 from mixdown.tensorflow.lift import either
@@ -116,7 +117,7 @@ class MixedPrecisionLossScaleOptimizer(Accountable, Optimizer):
         replica = tf.distribute.get_replica_context()
         return replica.merge_call(self._step, args=(verdict(checked), checked, pairs, global_step, name))
 
-    def _step(
+    def _step(  # noqa: PLR0917 - merge_call passes them by position
         self, strategy: Any, finite: Any, checked: list[Any], pairs: Pairs, global_step: Any, name: str | None
     ) -> tf.Operation | None:
         """In cross-replica context: move the scale, enter the step, apply or skip."""
@@ -186,7 +187,7 @@ def refuse_unless_bare(opt: Any) -> None:
     """Refuse what is no v1 optimizer, and what scales the loss already."""
     wrappers = (MixedPrecisionLossScaleOptimizer, tf.compat.v1.mixed_precision.MixedPrecisionLossScaleOptimizer)
     if isinstance(opt, wrappers):
-        raise ValueError(
+        raise ValueError(  # noqa: TRY004 - as documented for enable_mixed_precision_graph_rewrite
             f"opt is a {type(opt).__name__} already: wrapping it again would scale the loss twice. "
             "Pass the optimizer it wraps, or use it as it is."
         )

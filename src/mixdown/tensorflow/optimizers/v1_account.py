@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 import tensorflow as tf
+
 from mixdown.scaling import NEVER, sound
 from mixdown.scaling.alarm import Offenders
 from mixdown.tensorflow.books import decoded

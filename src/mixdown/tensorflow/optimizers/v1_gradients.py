@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
+
 from mixdown.tensorflow.finite import replicas
 
 

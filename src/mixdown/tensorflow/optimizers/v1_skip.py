@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 import tensorflow as tf
+
 from mixdown.scaling import sound
 from mixdown.scaling.alarm import WARN_AT
 from mixdown.tensorflow.books import decoded

@@ -1,0 +1,100 @@
+"""What the call boundary adds to the call of a tiny tf.function, in microseconds. Target: at most 3 a call.
+
+Run `python benchmarks/call_overhead.py`. Every way to make the call takes its turn, round after round, in one process.
+A tiny call takes some hundred microseconds, and a busy machine adds noise of as much, so the best round of each way is
+shown; and the boundary is also measured alone, with nothing behind it, where the noise is small.
+"""
+
+import argparse
+import os
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import tensorflow as tf
+from tensorflow.python.eager import context as eager_context
+
+import mixdown
+from mixdown.tensorflow import functions, hooks, scopes
+
+POLICY = mixdown.Policy(devices="all")
+CALLS = 50  # in a row, before the next way takes its turn
+LINE = "{:<46} | {:>8} | {:>8}"
+
+
+class Way(NamedTuple):
+    """One way to make a call."""
+
+    name: str
+    call: Callable[[], object]
+    hooked: bool  # whether mixdown's boundary is in place
+    policy: mixdown.Policy | None = None  # in force
+
+
+def pairs() -> list[list[Way]]:
+    """Ways to make a call, in groups that have the same work to do; the first of each has no boundary to pass."""
+    square, double, x = tf.function(lambda x: tf.matmul(x, x)), tf.function(lambda x: x + x), tf.constant([[300.0]])
+    with mixdown.rewriting(POLICY):
+        assert bool(tf.math.is_inf(square(x))[0, 0]), "the twin does not run"
+    context, name = eager_context.context(), square.get_concrete_function(x).function_def.signature.name.encode()
+    twin = scopes.twins_for(POLICY).known[name, context.device_name].name
+    boundary = functions._wrap_call(_nothing)
+    return [
+        [
+            Way("nothing", lambda: _nothing(context, name, [x], 1), hooked=False),
+            Way("the boundary alone, no policy in force", lambda: boundary(context, name, [x], 1), hooked=True),
+            Way("the boundary alone, policy in force", lambda: boundary(context, name, [x], 1), True, POLICY),
+        ],
+        [
+            Way("the twin of a matmul, called by its name", lambda: context.call_function(twin, [x], 1), hooked=False),
+            Way("the twin, through the boundary", lambda: context.call_function(name, [x], 1), True, POLICY),
+        ],
+        [
+            Way("x + x as a tf.function, without mixdown", lambda: double(x), hooked=False),
+            Way("x + x, no policy in force", lambda: double(x), hooked=True),
+            Way("x + x, policy in force (its twin is itself)", lambda: double(x), True, POLICY),
+        ],
+        [
+            Way("matmul as a tf.function, without mixdown", lambda: square(x), hooked=False),
+            Way("matmul, policy in force (its twin has casts)", lambda: square(x), True, POLICY),
+        ],
+    ]
+
+
+def _nothing(_context: Any, _name: bytes, _inputs: Any, _outputs: int) -> None:
+    """A runtime that has nothing to do."""
+
+
+def microseconds(way: Way) -> float:
+    """Time of one call, the mean of many in a row."""
+    (functions.install if way.hooked else functions.uninstall)()
+    with scopes.scope(way.policy):
+        way.call()
+        start = time.perf_counter()
+        for _ in range(CALLS):
+            way.call()
+        return 1e6 * (time.perf_counter() - start) / CALLS
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=300)
+    count = parser.parse_args().rounds
+    hooks.install()
+    groups = pairs()
+    best = {way.name: float("inf") for group in groups for way in group}
+    for _ in range(count):
+        for way in (way for group in groups for way in group):
+            best[way.name] = min(best[way.name], microseconds(way))
+    print(LINE.format("call", "us", "added"))
+    for first, *others in groups:
+        print(LINE.format(first.name, f"{best[first.name]:.2f}", ""))
+        for way in others:
+            print(LINE.format(way.name, f"{best[way.name]:.2f}", f"{best[way.name] - best[first.name]:+.2f}"))
+
+
+if __name__ == "__main__":
+    main()
