@@ -45,20 +45,30 @@ def pairs() -> list[list[Way]]:
         [
             Way("nothing", lambda: _nothing(context, name, [x], 1), hooked=False),
             Way("the boundary alone, no policy in force", lambda: boundary(context, name, [x], 1), hooked=True),
-            Way("the boundary alone, policy in force", lambda: boundary(context, name, [x], 1), True, POLICY),
+            Way(
+                "the boundary alone, policy in force",
+                lambda: boundary(context, name, [x], 1),
+                hooked=True,
+                policy=POLICY,
+            ),
         ],
         [
             Way("the twin of a matmul, called by its name", lambda: context.call_function(twin, [x], 1), hooked=False),
-            Way("the twin, through the boundary", lambda: context.call_function(name, [x], 1), True, POLICY),
+            Way(
+                "the twin, through the boundary",
+                lambda: context.call_function(name, [x], 1),
+                hooked=True,
+                policy=POLICY,
+            ),
         ],
         [
             Way("x + x as a tf.function, without mixdown", lambda: double(x), hooked=False),
             Way("x + x, no policy in force", lambda: double(x), hooked=True),
-            Way("x + x, policy in force (its twin is itself)", lambda: double(x), True, POLICY),
+            Way("x + x, policy in force (its twin is itself)", lambda: double(x), hooked=True, policy=POLICY),
         ],
         [
             Way("matmul as a tf.function, without mixdown", lambda: square(x), hooked=False),
-            Way("matmul, policy in force (its twin has casts)", lambda: square(x), True, POLICY),
+            Way("matmul, policy in force (its twin has casts)", lambda: square(x), hooked=True, policy=POLICY),
         ],
     ]
 

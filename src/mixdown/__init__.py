@@ -11,6 +11,7 @@ _HOMES = {
     "FixedLossScale": "mixdown.tensorflow.loss_scale",
     "LossScale": "mixdown.tensorflow.loss_scale",
     "LossScaleError": "mixdown.scaling",
+    "LossScaleWarning": "mixdown.scaling",
     "LossScaleOptimizer": "mixdown.tensorflow.optimizers",
     "MixedPrecisionLossScaleOptimizer": "mixdown.tensorflow.optimizers.v1",
     "GraphError": "mixdown.core",

@@ -40,7 +40,7 @@ class Dice:
         return sorted({items[self.roll(len(items))] for _ in range(self.roll(most + 1))}) if items else []
 
 
-def graphs(*, ties: bool = True, followers: bool = False) -> st.SearchStrategy[Graph]:
+def graphs(*, ties: bool = True, followers: bool = True) -> st.SearchStrategy[Graph]:
     """Graphs of up to 14 ops; some ops have two sites, some sites are tied, some ties have a follower."""
     tie_genes = st.lists(genes, max_size=2) if ties else st.just([])
     return st.builds(_grow, st.lists(genes, min_size=1, max_size=14), tie_genes, followers=st.just(followers))

@@ -6,6 +6,7 @@ Debian's packages chromium and chromium-driver, driven through selenium; nothing
 from __future__ import annotations
 
 import importlib.util
+import json
 import shutil
 import tempfile
 from contextlib import contextmanager
@@ -83,13 +84,9 @@ class Browser:
 
     def requested(self) -> list[str]:
         """The addresses that were asked for since the page was opened, data inside the page apart."""
-        log = "".join(
-            entry["message"] for entry in self.driver.get_log("performance") if "WillBeSent" in entry["message"]
-        )
-        addresses = [
-            piece.partition('"')[0] for piece in log.split('"request":')[1:] for piece in piece.split('"url":"')[1:2]
-        ]
-        return [address for address in addresses if not address.startswith("data:")]
+        events = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
+        sent = [event["params"]["request"] for event in events if event["method"] == "Network.requestWillBeSent"]
+        return [request["url"] for request in sent if not request["url"].startswith("data:")]
 
     def one(self, css: str) -> WebElement:
         """The first element of a selector."""

@@ -25,7 +25,7 @@ STEP = """
     loss__Mean = Mean(head__MatMul)
     loss__moments = Tanh(norm__Fused.U)
 """
-BYTES = (600, None, 6_000_000, 48, 1200, 24, 90_000)
+BYTES = (600, 0, 6_000_000, 48, 1200, None, 90_000)
 TIMELINE = ((0, 65536.0), (3, 32768.0), (4, 16384.0), (24, 32768.0), (31, 16384.0))
 SKIPS = (
     Skip(2, (("dense/kernel", "Inf"), ("dense/bias", "NaN"))),

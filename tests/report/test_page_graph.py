@@ -248,10 +248,10 @@ def test_a_report_of_nothing_says_so(browser: Browser) -> None:
 def test_thirteen_thousand_ops_can_be_searched_and_opened(browser: Browser) -> None:
     browser.open(page(many(13_000)))
     assert browser.text("#summary-ops") == "13,000"
-    assert browser.script("return document.querySelectorAll('*').length") < 5_000
     search(browser, "block_1299 dense_7")
     assert browser.texts("#search-results .name") == ["model/block_1299/dense_7/MatMul"]
     browser.press(ENTER)
     assert browser.text("#op-name") == "model/block_1299/dense_7/MatMul"
     assert browser.texts("#op-inputs .op-link") == ["model/block_1299/dense_6/MatMul"]
+    assert len(browser.texts("#tree .row")) < 100  # of the 1,300 that are open: only rows in view exist
     assert browser.complaints() == []

@@ -90,7 +90,7 @@ def test_the_scale_stays_between_floor_and_ceiling_in_float32(law: Law, story: s
 
 def test_a_growth_that_rounding_would_carry_past_the_ceiling_is_not_taken() -> None:
     ceiling = 227.93043518066406  # a float32 whose quotient by 1.5, rounded up, times 1.5 is the next float32
-    law = Law(np.float32(ceiling / 1.5), 1, 1.5, ceiling=ceiling)
+    law = Law(float(np.float32(ceiling / 1.5)), 1, 1.5, ceiling=ceiling)
     assert np.float32(law.initial) * np.float32(1.5) > np.float32(ceiling)
     assert run(law, "g", single(law), choose_single)[0].scale == np.float32(law.initial)
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.core.protobuf.rewriter_config_pb2 import RewriterConfig
 from tensorflow.python.compiler.xla.jit import experimental_jit_scope
 from tensorflow.python.framework.function import Defun
 from tests.tensorflow.session_lab import FULL, LOW, Trace, assert_same_surface, float16_nodes, plainly, square, v1
@@ -169,12 +170,16 @@ def functions_that_tensorflow_chooses_from() -> None:
         names = {"api_implements": "group", "api_preferred_device": device, "_noinline": True}
         return tf.function(lambda x: tf.matmul(x, x), autograph=False, experimental_attributes=names)
 
-    x = tf.constant([[300.0]])
+    x = v1.placeholder(tf.float32, [1, 1])
     chosen, other = member("CPU"), member("GPU")
-    other.get_concrete_function(x).add_to_graph(tf.compat.v1.get_default_graph())
-    with v1.Session() as session:
-        assert np.isinf(session.run(chosen(x))).all()
-        assert np.isinf(session.run(other(x))).all()
+    other.get_concrete_function(x).add_to_graph(v1.get_default_graph())
+    config = v1.ConfigProto()
+    config.graph_options.rewrite_options.meta_optimizer_iterations = (
+        RewriterConfig.ONE
+    )  # a second one would choose back
+    with v1.Session(config=config) as session:
+        assert np.isinf(session.run(chosen(x), {x: [[300.0]]})).all()
+        assert np.isinf(session.run(other(x), {x: [[300.0]]})).all()
 
 
 BUILDING: tuple[Callable[[], None], ...] = (

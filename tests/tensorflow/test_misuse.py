@@ -42,7 +42,8 @@ def messages(script: Callable[[], Any]) -> list[str]:
         except (TypeError, ValueError) as error:
             told.append(str(error))
         gc.collect()
-    ours = [str(warning.message) for warning in caught if issubclass(warning.category, mixdown.MixdownWarning)]
+    kinds = (mixdown.MixdownWarning, mixdown.LossScaleWarning)
+    ours = [str(warning.message) for warning in caught if issubclass(warning.category, kinds)]
     return told + ours
 
 
@@ -65,6 +66,14 @@ def bare_tape_keras3() -> None:
 
 def bare_tape_tf_keras() -> None:
     optimizer, (variable, loss) = enable(tf_keras.optimizers.SGD()), variable_and_loss()
+    for _ in range(2):
+        with tf.GradientTape() as tape:
+            value = loss()
+        optimizer.apply_gradients([(tape.gradient(value, variable), variable)])
+
+
+def bare_gradients_v1() -> None:
+    optimizer, (variable, loss) = enable(v1.train.GradientDescentOptimizer(0.1)), variable_and_loss()
     for _ in range(2):
         with tf.GradientTape() as tape:
             value = loss()
@@ -133,7 +142,8 @@ def decorated_inner_function() -> None:
 
 MISUSE = {
     bare_tape_keras3: "never scaled: they are divided by the loss scale all the same and become tiny",
-    bare_tape_tf_keras: "never scaled: small ones may have become zero in 16 bits",
+    bare_tape_tf_keras: "apply_gradients was given gradients of a loss that was never scaled: they may underflow",
+    bare_gradients_v1: "never scaled: small ones may have become zero in 16 bits",
     thrown_away: "was thrown away",
     inside_a_function: "enabled inside a tf.function",
     loss_scale_first: "a LossScale came first",

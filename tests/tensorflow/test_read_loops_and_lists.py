@@ -130,7 +130,6 @@ def test_a_loop_trains_a_reference_variable() -> None:
     ],
     ids=["marked", "on another device"],
 )
-@pytest.mark.xfail(strict=True, reason="PlanError: a NextIteration that must stay full is painted low again and again")
 def test_a_next_iteration_that_must_keep_its_type_keeps_the_loop_full(change: Any, reason: str) -> None:
     graph_def = graph_of(lambda: out(loop(lambda value: matmul(value, x("y"), "m"))))
     change(next(node for node in graph_def.node if node.op == "NextIteration" and types_of(node)["T"] == "float32"))
@@ -139,7 +138,6 @@ def test_a_next_iteration_that_must_keep_its_type_keeps_the_loop_full(change: An
     assert "loop/m" in low_nodes(rewritten)
 
 
-@pytest.mark.xfail(strict=True, reason="PlanError: the same")
 @pytest.mark.parametrize("change", ["with_keep", "with_deny"])
 def test_a_next_iteration_can_be_kept_or_denied(change: str) -> None:
     graph_def = graph_of(lambda: out(loop(lambda value: matmul(value, x("y"), "m"))))

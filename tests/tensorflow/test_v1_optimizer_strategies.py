@@ -70,7 +70,7 @@ def assert_right(outcome: dict[str, Any], steps: int, bad: list[int], replicas: 
 
 @pytest.fixture(scope="module")
 def mirrored() -> dict[str, Any]:
-    return finished(started("mirrored", 9, BAD, "function", "eager", "session", "update", "huge"))
+    return finished(started("mirrored", 9, BAD, "function", "eager", "session", "update", "outside", "huge"))
 
 
 @pytest.mark.parametrize("form", ["function", "eager", "session"])
@@ -86,6 +86,12 @@ def test_mirrored_update_in_replica_context_agrees_across_replicas(mirrored: dic
     assert outcome["scales"] == scales(9, BAD)
     assert outcome["copies"]["current_loss_scale:0"] == [outcome["scales"][-1]] * 2
     assert outcome["copies"]["steps:0"] == [9, 9]
+
+
+def test_mirrored_update_of_a_scale_built_outside_the_scope_counts_each_step_once(mirrored: dict[str, Any]) -> None:
+    outcome = mirrored["outside"]
+    assert outcome["scales"] == scales(9, BAD)
+    assert outcome["copies"]["steps:0"] == [9]
 
 
 def test_mirrored_gradients_that_only_add_up_to_inf_are_skipped(mirrored: dict[str, Any]) -> None:

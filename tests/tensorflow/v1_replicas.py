@@ -1,7 +1,8 @@
 """One process of the strategy tests: train under a strategy with NaN on the last replica at some steps, print all.
 
 Arguments: strategy ("mirrored", "one_device", "workers"), number of steps, bad steps as a JSON list, then the forms
-to run one after the other ("function", "eager", "session", "update", "huge"). TF_CONFIG holds the cluster.
+to run one after the other ("function", "eager", "session", "update", "outside", "huge"). TF_CONFIG holds the
+cluster.
 """
 
 import json
@@ -32,12 +33,12 @@ def strategy_named(name: str) -> Any:
 class Training:
     """The training problem under a strategy."""
 
-    def __init__(self, strategy: Any) -> None:
+    def __init__(self, strategy: Any, scale: DynamicLossScale | None = None) -> None:
         self.strategy = strategy
         with strategy.scope():
             self.w, self.b = tf.Variable(W0, name="w"), tf.Variable(B0, name="b")
             self.count = tf.Variable(0, dtype=tf.int64, trainable=False)
-            self.scale = DynamicLossScale(1024.0, 6)
+            self.scale = scale or DynamicLossScale(1024.0, 6)
             inner = v1.train.MomentumOptimizer(RATE, MOMENTUM)
             self.optimizer = MixedPrecisionLossScaleOptimizer(inner, self.scale)
 
@@ -73,7 +74,8 @@ class Training:
 
 
 def run_now(training: Training, form: str, steps: int, bad_steps: list[int]) -> dict[str, Any]:
-    forms = {"update": training.update_on_replica, "huge": training.huge_on_replica}
+    update = training.update_on_replica
+    forms = {"update": update, "outside": update, "huge": training.huge_on_replica}
     on_replica = forms.get(form, training.on_replica)
 
     def step(bad: tf.Tensor) -> None:
@@ -113,7 +115,8 @@ def run_in_session(strategy: Any, steps: int, bad_steps: list[int]) -> dict[str,
 def run(strategy: Any, form: str, steps: int, bad_steps: list[int]) -> dict[str, Any]:
     if form == "session":
         return run_in_session(strategy, steps, bad_steps)
-    return run_now(Training(strategy), form, steps, bad_steps)
+    scale = DynamicLossScale(1024.0, 6) if form == "outside" else None  # built outside the strategy's scope
+    return run_now(Training(strategy, scale), form, steps, bad_steps)
 
 
 def main(name: str, steps: str, bad_steps: str, *forms: str) -> None:

@@ -60,7 +60,7 @@ class CGraph:
     def _import(self, options: Any, graph_def: Any) -> None:
         buffer = c_api.TF_NewBufferFromString(graph_def.SerializeToString())
         try:
-            with self.graph._mutation_lock(), self.graph._c_graph.get() as c_graph:
+            with self.graph._c_graph.get() as c_graph:
                 results = c_api.TF_GraphImportGraphDefWithResults(c_graph, buffer, options)
                 c_api_util.ScopedTFImportGraphDefResults(results)  # frees them
         finally:

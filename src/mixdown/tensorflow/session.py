@@ -153,14 +153,15 @@ def _make_plain(original_init: Any, session: Any) -> None:
 
 
 def _extend_graph(original: Any, session: Any, twin: Twin) -> None:
-    with session._graph._session_run_lock():
-        with twin.lock:
-            _sync(session, twin)
+    if session._graph.version == twin.extended_to:
+        return
+    with session._graph._session_run_lock(), twin.lock:
+        _sync(session, twin)
         if _twin_of(session) is None:
             original(session)
-            return
-        with twin.graph._session_run_lock():
+        else:
             c_api.ExtendSession(session._session)
+            twin.extended_to = twin.version
 
 
 def _sync(session: Any, twin: Twin) -> None:

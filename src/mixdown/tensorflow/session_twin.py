@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from contextlib import contextmanager
-from threading import RLock
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from tensorflow.core.framework import graph_pb2
@@ -43,13 +43,14 @@ class Twin:
 
     def __init__(self, policy: Policy, default_device: str = "CPU") -> None:
         self.policy, self.default_device = policy, default_device
-        self.lock = RLock()
+        self.lock = Lock()
         self._low = kinds.LOW_TYPES[policy.low]
         self._c_graph = CGraph()
         self._layout = Layout()
         self._functions = Functions()
         self._nodes: set[str] = set()  # the user's nodes that are imported
-        self._version = 0  # of the user's graph, when it was last seen
+        self.version = 0  # of the user's graph, as far as it is imported
+        self.extended_to = 0  # the same, as far as the session knows
         self._rewrites = True
 
     @property
@@ -68,7 +69,7 @@ class Twin:
         Raises:
             MixdownError: it cannot be read or planned. Then nothing was imported.
         """
-        if user.version == self._version:
+        if user.version == self.version:
             return
         version = user.version
         new = user.get_operations()[len(self._nodes) :]  # in the order in which they were made
@@ -77,7 +78,7 @@ class Twin:
         else:
             with eager_mode(), collector_paused():
                 self._add_rewritten(user.as_graph_def())
-        self._version = version
+        self.version = version
 
     def sync_as_is(self, user: Any) -> None:
         """Import what the user's graph has gained as it is, now and from now on."""

@@ -21,15 +21,15 @@ class Usage:
         """The optimizer scaled a loss, or handed out its scale."""
         self.scaled = True
 
-    def note_applied(self, *, divides: bool) -> None:
+    def note_applied(self, harm: str) -> None:
         """The optimizer was given gradients: of a loss it scaled, it is to be hoped.
 
         Args:
-            divides: whether the optimizer divides them by the loss scale itself, or relies on that being done.
+            harm: what happens to gradients if it did not, DIVIDED or UNSCALED.
         """
         if not self.scaled and not self._warned:
             self._warned = True
-            warnings.warn(BARE.format(harm=DIVIDED if divides else UNSCALED), MixdownWarning, stacklevel=4)
+            warnings.warn(BARE.format(harm=harm), MixdownWarning, stacklevel=4)
 
 
 BARE = (

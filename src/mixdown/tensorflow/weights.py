@@ -17,7 +17,7 @@ class Blueprint(NamedTuple):
 
 
 # The class behind tf.Module and the v1 optimizers. tf.Module itself shows a checkpoint all variables it can reach,
-# those of other graphs too. Checked on TensorFlow 2.16 to 2.21, as are the underscored methods below.
+# those of other graphs too. Checked on TensorFlow 2.21, as are the underscored methods below.
 class Weighted(tf.__internal__.tracking.Trackable):
     """A checkpointable object with weights. Subclasses call `declare` in their constructor, then `create`."""
 

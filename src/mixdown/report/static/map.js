@@ -112,9 +112,8 @@ class ScopeMap {
   }
 
   label(pen, text, box, ink, middle) {
-    const room = Math.floor((box.w - 8) / 6.5);
     pen.fillStyle = ink;
-    pen.fillText(text.length > room ? `${text.slice(0, Math.max(1, room - 1))}…` : text, box.x + 4, middle);
+    pen.fillText(shortened(text, (box.w - 8) / 6.5), box.x + 4, middle);
   }
 
   placeButtons() {
@@ -131,7 +130,10 @@ class ScopeMap {
   button({ scope, box }, index) {
     const leaf = !scope.children.length;
     const ink = leaf ? `ink-${partOf(scope.op, this.mode)}` : "";
-    const tall = box.h > 22 && box.w > 44;
+    const [high, wide] = leaf ? [22, 44] : [38, 48]; // a scope has room for its name where layout left some
+    const named = box.h > high && box.w > wide;
+    const telling = named && !leaf && box.w > 170;
+    const room = (box.w - (telling ? 105 : 13)) / 7.3;
     const node = el(
       "button",
       {
@@ -141,8 +143,8 @@ class ScopeMap {
         "aria-label": describe(scope, this.mode),
         onclick: () => (leaf ? this.onOp(scope.op) : this.onScope(scope)),
       },
-      tall ? el("span", { class: "map-name" }, scope.name) : null,
-      tall && !leaf && box.w > 150 ? el("span", { class: "map-share" }, this.share(scope)) : null,
+      named ? el("span", { class: "map-name" }, shortened(scope.name, room)) : null,
+      telling ? el("span", { class: "map-share" }, this.share(scope)) : null,
     );
     Object.assign(node.style, {
       left: `${box.x}px`,
@@ -271,6 +273,14 @@ function surroundings(places) {
   let scope = common(places);
   while (scope.parent && (!scope.children.length || scope.ops < CONTEXT)) scope = scope.parent;
   return scope;
+}
+
+// A text of at most so many letters; names differ at their ends, so the middle is left out where that helps.
+function shortened(text, room) {
+  const kept = Math.max(1, Math.floor(room) - 1);
+  if (text.length <= room || kept < 9) return text.slice(0, kept + 1);
+  const tail = Math.ceil(kept / 2);
+  return `${text.slice(0, kept - tail)}…${text.slice(text.length - tail)}`;
 }
 
 // A gentle bend, so that a path there and back is seen twice.

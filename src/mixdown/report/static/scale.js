@@ -97,7 +97,7 @@ function scalePlot(scaler, width) {
     height: PLOT.height,
     viewBox: `0 0 ${width} ${PLOT.height}`,
     role: "img",
-    "aria-label": `Loss scale of ${scaler.name}, ${count(scaler.skipped_steps)} of ${count(scaler.steps)} steps skipped`,
+    "aria-label": `Scale of ${scaler.name}, ${count(scaler.skipped_steps)} of ${count(scaler.steps)} steps skipped`,
   });
   drawAxes(view, { x, y, last, low, high, width });
   view.append(

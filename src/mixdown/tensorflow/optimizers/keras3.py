@@ -19,6 +19,7 @@ from mixdown.scaling.alarm import WARN_AT, Offenders
 from mixdown.tensorflow.optimizers.keras3_books import Books
 from mixdown.tensorflow.optimizers.keras3_form import Form
 from mixdown.tensorflow.optimizers.laws import law_of
+from mixdown.tensorflow.usage import DIVIDED, Usage
 
 if keras.backend.backend() == "tensorflow":
     from mixdown.tensorflow.optimizers import keras3_tensorflow as host
@@ -64,7 +65,7 @@ class Keras3LossScaleOptimizer(Books, keras.optimizers.LossScaleOptimizer):
         super().__init__(inner_optimizer, law.initial, law.increment_period, name=name)
         self.law, self.skip_limit = law, limit
         self.alarm_is_late, self.alarm_was_heard = False, False
-        self._form = Form()
+        self._form, self.usage = Form(), Usage()
         self.open_books()
 
     def build(self, variables: Sequence[Any]) -> None:
@@ -77,9 +78,15 @@ class Keras3LossScaleOptimizer(Books, keras.optimizers.LossScaleOptimizer):
             self.inner_optimizer.build(variables)
         keras.optimizers.Optimizer.build(self, variables)
 
+    @property
+    def iterations(self) -> Any:
+        """Steps applied so far."""
+        return self.inner_optimizer.iterations
+
     def scale_loss(self, loss: Any) -> Any:
         """The loss times the current scale; differentiate this."""
         self._form.loss_was_scaled()
+        self.usage.note_scaled()
         self._listen()
         return keras.ops.multiply(loss, self.dynamic_scale)
 
@@ -95,6 +102,7 @@ class Keras3LossScaleOptimizer(Books, keras.optimizers.LossScaleOptimizer):
             trainable_variables = self._trainable_variables if self.built else no_variables()
         if not self.built:
             self.build(trainable_variables)
+        self.usage.note_applied(DIVIDED)
         self._listen()
         host.step(self, list(grads), list(trainable_variables), scaled=self._form.is_scaled(grads))
 

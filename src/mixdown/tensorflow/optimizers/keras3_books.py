@@ -37,9 +37,14 @@ class Books:
         self.offences = self.open_account("offences", 0, shape=(len(variables),), dtype="int32")
 
     def open_account(self, name: str, value: float, shape: tuple[int, ...] = (), dtype: str = "int") -> Any:
-        """Make one weight. Every replica writes the same value into its own copy: nothing to aggregate."""
-        initializer = keras.initializers.Constant(value)
-        return self.add_variable(shape, initializer=initializer, dtype=dtype, aggregation="none", name=name)
+        """Make one weight, of which every replica has a copy. All write the same value, so the first one's will do."""
+        return self.add_variable(
+            shape,
+            initializer=keras.initializers.Constant(value),
+            dtype=dtype,
+            aggregation="only_first_replica",  # "none" says it better, but Keras 3.3 does not know it
+            name=name,
+        )
 
     def enter(self, finite: Any, *, where: Where) -> None:
         """Enter one more step, applied or skipped."""

@@ -20,6 +20,7 @@ from mixdown.tensorflow.loss_scale import DynamicLossScale, FixedLossScale, get
 from mixdown.tensorflow.optimizers.tf_keras_step import Apply, step
 from mixdown.tensorflow.optimizers.v1_account import Accountable
 from mixdown.tensorflow.optimizers.v1_gradients import scaled, unscaled
+from mixdown.tensorflow.usage import Usage
 
 OWN = frozenset(
     {
@@ -27,7 +28,7 @@ OWN = frozenset(
         "_loss_scale",
         "_skip_limit",
         "_names",
-        "_loss_was_scaled",
+        "usage",
         "_gradients_were_unscaled",
         "_alarm_is_late",
         "_alarm_was_heard",
@@ -51,7 +52,7 @@ class Scaling(Accountable, tf.__internal__.tracking.DelegatingTrackableMixin):
         super().__init__(inner)
         self._loss_scale, self._skip_limit = scale, limit
         self._names: dict[str, int] = {}
-        self._loss_was_scaled = self._gradients_were_unscaled = False
+        self.usage, self._gradients_were_unscaled = Usage(), False
         self._alarm_is_late = self._alarm_was_heard = False
         self._track_trackable(scale, "loss_scale")
         setattr(inner, WRAPPED, True)
@@ -78,7 +79,7 @@ class Scaling(Accountable, tf.__internal__.tracking.DelegatingTrackableMixin):
 
     def get_scaled_loss(self, loss: Any) -> Any:
         """The loss times the current scale, to be differentiated; a callable loss gives a callable."""
-        self._loss_was_scaled = True
+        self.usage.note_scaled()
         return (lambda: scaled(loss(), self._loss_scale())) if callable(loss) else scaled(loss, self._loss_scale())
 
     def scale_loss(self, loss: Any) -> Any:
@@ -112,9 +113,9 @@ class Scaling(Accountable, tf.__internal__.tracking.DelegatingTrackableMixin):
         return step(self, [each for each, _ in pairs], self._numbers(of for _, of in pairs), apply)
 
     def _warn_of_misuse(self) -> None:
-        advice = MISUSE.get((self._loss_was_scaled, self._gradients_were_unscaled))
+        advice = MISUSE.get((self.usage.scaled, self._gradients_were_unscaled))
         if advice:
-            self._loss_was_scaled = self._gradients_were_unscaled = True  # said once
+            self.usage.scaled = self._gradients_were_unscaled = True  # said once
             warnings.warn(f"{advice} {RIGHT_USE}", LossScaleWarning, stacklevel=4)
 
     def _listen(self) -> None:

@@ -12,6 +12,7 @@ from mixdown.tensorflow.loss_scale import LossScale, first_of, get
 from mixdown.tensorflow.optimizers.v1_account import Accountable
 from mixdown.tensorflow.optimizers.v1_gradients import concrete, scaled, summable, unscaled
 from mixdown.tensorflow.optimizers.v1_skip import skipped
+from mixdown.tensorflow.usage import UNSCALED, Usage
 from mixdown.tensorflow.weights import home
 
 Optimizer: Any = tf.compat.v1.train.Optimizer
@@ -24,7 +25,7 @@ class MixedPrecisionLossScaleOptimizer(Accountable, Optimizer):
     Between `compute_gradients` and `apply_gradients` the gradients are unscaled: clip or accumulate them as usual.
     A step with an Inf or NaN in any gradient, on any replica, changes no variable, slot or `global_step`; it is
     counted, and a dynamic scale drops. That holds for a fixed scale too, which TensorFlow's class of this name
-    applies unchecked: here only the scale is fixed, never the weights to NaN.
+    applies unchecked; `FixedLossScale.update` itself still advises to apply, as documented.
 
     Works in v1 graphs with a Session, eagerly with a callable loss, in `tf.function`, and in replica context
     under MirroredStrategy, MultiWorkerMirroredStrategy and OneDeviceStrategy.
@@ -51,6 +52,7 @@ class MixedPrecisionLossScaleOptimizer(Accountable, Optimizer):
         self._loss_scale = get(loss_scale)
         self._skip_limit = checked_limit(skip_limit)
         self._names: dict[str, int] = {}
+        self.usage = Usage()
         # The names of TensorFlow's own class, so that its checkpoints can be read.
         self._track_trackable(opt, "base_optimizer")
         self._track_trackable(self._loss_scale, "loss_scale")
@@ -80,6 +82,7 @@ class MixedPrecisionLossScaleOptimizer(Accountable, Optimizer):
             grad_loss: the gradient computed for `loss`, if it is not 1.
         """
         scale = self._loss_scale()
+        self.usage.note_scaled()
         pairs = self._optimizer.compute_gradients(
             loss=scaled(loss, scale),
             var_list=var_list,
@@ -113,6 +116,7 @@ class MixedPrecisionLossScaleOptimizer(Accountable, Optimizer):
             )
         pairs = [(concrete(gradient), variable) for gradient, variable in grads_and_vars]
         refuse_without_gradients(pairs)
+        self.usage.note_applied(UNSCALED)
         checked = summable([gradient for gradient, _ in pairs])
         replica = tf.distribute.get_replica_context()
         return replica.merge_call(self._step, args=(verdict(checked), checked, pairs, global_step, name))

@@ -1,0 +1,85 @@
+"""Peak memory of training a VGG-style network on the CPU, mixed against float32.
+
+Run `python benchmarks/peak_memory.py`. Each measurement is a process of its own: the most memory it ever held, less
+what it held just before the first step. Not compiled by XLA, which has its own allocator. Target: a ratio of at most
+0.65.
+"""
+
+import argparse
+import os
+import resource
+import subprocess
+import sys
+from contextlib import nullcontext
+from statistics import median
+from typing import Any
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+WIDTHS = (64, 128, 256)  # filters of the blocks of two convolutions each
+SIDE, BATCH, STEPS = 96, 16, 2
+LINE = "{:<9} | {:>12} | {:>6}"
+
+
+def train(low: str) -> None:
+    """Take a few steps in one precision and print the megabytes they took."""
+    import keras  # noqa: PLC0415 - only the measuring process pays for it
+    import numpy as np  # noqa: PLC0415 - as above
+
+    import mixdown  # noqa: PLC0415 - as above
+
+    keras.utils.set_random_seed(1)
+    model = keras.Sequential([keras.Input((SIDE, SIDE, 3)), *_layers(keras), keras.layers.Dense(10)])
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(keras.optimizers.SGD(0.01), loss, jit_compile=False)
+    images, labels = np.ones((BATCH, SIDE, SIDE, 3), "float32"), np.zeros(BATCH)
+    policy = None if low == "float32" else mixdown.Policy(low=low, devices="all")
+    with mixdown.rewriting(policy) if policy else nullcontext():
+        before = _resident()
+        for _ in range(STEPS):
+            model.train_on_batch(images, labels)
+    print(_peak() - before)
+
+
+def _layers(keras: Any) -> list[Any]:
+    layers = []
+    for width in WIDTHS:
+        layers += [keras.layers.Conv2D(width, 3, padding="same", activation="relu") for _ in range(2)]
+        layers.append(keras.layers.MaxPooling2D(2))
+    return [*layers, keras.layers.Flatten()]
+
+
+def _resident() -> float:
+    with open("/proc/self/statm") as file:  # noqa: PTH123 - a line of the kernel's
+        return int(file.read().split()[1]) * resource.getpagesize() / 1e6
+
+
+def _peak() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+
+
+def megabytes(low: str) -> float:
+    """What a fresh process measures."""
+    command = [sys.executable, __file__, "--low", low]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout  # noqa: S603 - this script
+    return float(printed.splitlines()[-1])
+
+
+def main() -> None:
+    """Measure in child processes and print the ratios, or be such a child."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--low", help="measure this dtype in this process")
+    options = parser.parse_args()
+    if options.low:
+        train(options.low)
+        return
+    taken = [{low: megabytes(low) for low in ("float32", "float16", "bfloat16")} for _ in range(options.rounds)]
+    print(LINE.format("dtype", "peak MB", "ratio"))
+    for low in taken[0]:
+        ratio = median(each[low] / each["float32"] for each in taken)
+        print(LINE.format(low, f"{median(each[low] for each in taken):.0f}", f"{ratio:.2f}"))
+
+
+if __name__ == "__main__":
+    main()
