@@ -165,6 +165,24 @@ def compiled_functions_and_clusters() -> None:
         assert session.run(clustered, {x: [[2.0]]}) == [[8.0]]
 
 
+def devices() -> None:
+    with tf.device("/cpu:1"):
+        value = tf.sin([[1.0]], name="value")
+        product = tf.matmul(value, value, name="product")
+    config = plainly()
+    config.device_count["CPU"] = 2
+    with v1.Session(config=config) as session:
+        nodes = Trace(session, product).nodes
+        added = ("value__mixdown_low_0", "product__mixdown", "product")
+        assert {nodes[name].device[-5:] for name in added} == {"CPU:1"}
+        late = tf.matmul(
+            session.graph.get_tensor_by_name("value/x:0"), [[1.0]], name="late"
+        )  # read low for the first time
+        nodes = Trace(session, late).nodes
+        assert nodes["value/x__mixdown_low_0"].device.endswith("CPU:1")
+        assert nodes["late__mixdown"].device.endswith("CPU:0")
+
+
 def functions_that_tensorflow_chooses_from() -> None:
     def member(device: str) -> Any:
         names = {"api_implements": "group", "api_preferred_device": device, "_noinline": True}
@@ -174,6 +192,7 @@ def functions_that_tensorflow_chooses_from() -> None:
     chosen, other = member("CPU"), member("GPU")
     other.get_concrete_function(x).add_to_graph(v1.get_default_graph())
     config = v1.ConfigProto()
+    config.graph_options.rewrite_options.min_graph_nodes = -1  # choose in a graph as small as this one
     config.graph_options.rewrite_options.meta_optimizer_iterations = (
         RewriterConfig.ONE
     )  # a second one would choose back
@@ -192,5 +211,6 @@ BUILDING: tuple[Callable[[], None], ...] = (
     growth_on_an_old_tensor_list,
     switch_and_merge,
     compiled_functions_and_clusters,
+    devices,
     functions_that_tensorflow_chooses_from,
 )

@@ -15,7 +15,7 @@ import tensorflow as tf
 import tf_keras
 
 import mixdown
-from mixdown.tensorflow import scopes
+from mixdown.tensorflow.enable import switch
 
 v1 = tf.compat.v1
 CPU_TOO = mixdown.Policy(devices=("GPU", "CPU"))
@@ -24,7 +24,7 @@ CPU_TOO = mixdown.Policy(devices=("GPU", "CPU"))
 @pytest.fixture(autouse=True)
 def _fresh() -> Iterator[None]:
     yield
-    scopes.set_process_policy(None)
+    switch.set(on=False, policy=None)
     keras.config.set_dtype_policy("float32")
 
 
@@ -85,10 +85,12 @@ def thrown_away() -> None:
 
 
 def inside_a_function() -> None:
+    variable, loss = variable_and_loss()
+
     @tf.function
     def train() -> None:
-        optimizer = enable(keras.optimizers.SGD())
-        optimizer.scale_loss(tf.constant(1.0))
+        optimizer = enable(v1.train.GradientDescentOptimizer(0.1))
+        optimizer.minimize(loss, var_list=[variable])
 
     train()
 
@@ -171,12 +173,12 @@ def test_messages_are_distinct() -> None:
 
 def test_optimizer_that_is_kept_but_never_used_is_spoken_of_at_the_end() -> None:
     script = (
-        "import keras, mixdown\n"
+        "import keras, mixdown\nimport numpy as np\n"
         "opt = keras.optimizers.SGD()\n"
         "kept = mixdown.enable_mixed_precision_graph_rewrite(opt, policy=mixdown.Policy(devices='all'))\n"
         "model = keras.Sequential([keras.layers.Dense(1)])\n"
         "model.compile(opt, 'mse')\n"
-        "model.fit([[1.0]], [[1.0]], verbose=0)\n"
+        "model.fit(np.ones([1, 1]), np.ones([1, 1]), verbose=0)\n"
     )
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
     done = subprocess.run(  # noqa: S603 - our own interpreter

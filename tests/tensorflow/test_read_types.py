@@ -216,6 +216,18 @@ def test_quantized_ops_are_left_alone() -> None:
         back = raw.Dequantize(input=q, min_range=low, max_range=high, dtype=tf.float32, name="back")
         out(matmul(back, x("y"), "m"))
 
-    policy = CPU.with_clear("Dequantize", "QuantizeV2")
+    policy = BFLOAT16.with_clear("Dequantize", "QuantizeV2")  # TensorFlow itself would let it put out bfloat16
     result = checked(graph_of(build), {"x": ONES, "y": EYE}, policy=policy)
     assert low_nodes(result.graph_def) == {"m"}
+
+
+def test_ops_on_references_are_left_alone_even_if_a_policy_lists_them() -> None:
+    def build() -> None:
+        variable = raw.VariableV2(shape=[2, 2], dtype=tf.float32, name="v")
+        product = matmul(x(), tf.eye(2), "m")
+        raw.Assign(ref=variable, value=product, name="init")
+        out(matmul(raw.AssignAdd(ref=variable, value=product, name="add"), tf.eye(2), "n"))
+
+    policy = CPU.with_clear("VariableV2", "Assign", "AssignAdd")
+    rewritten = rewrite_graph_def(graph_of(build), ["out", "init"], feeds=["x"], policy=policy).graph_def
+    assert low_nodes(rewritten) == {"m", "n"}

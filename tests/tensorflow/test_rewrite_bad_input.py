@@ -44,12 +44,12 @@ def calling() -> Any:
 
 
 def looping() -> Any:
-    x_name = "loop"
+    """A loop of TensorFlow 1: a cycle that is legal."""
 
     def build() -> None:
         start = x()
         with loops_of_tensorflow_1():
-            out(tf.while_loop(lambda i, _: i < 3, lambda i, v: (i + 1, tf.nn.relu(v)), (0, start), name=x_name)[1])
+            out(tf.while_loop(lambda i, _: i < 3, lambda i, v: (i + 1, tf.nn.relu(v)), (0, start))[1])
 
     return graph_of(build)
 

@@ -48,29 +48,30 @@ def enable_mixed_precision_graph_rewrite(
     install()
     if gate := closed_gate(policy):
         warn(gate_warning(policy, gate))
-    _switch.set(on=True, policy=None if gate else policy)
+    switch.set(on=True, policy=None if gate else policy)
     watch(wrapped)
     return wrapped
 
 
 def disable_mixed_precision_graph_rewrite() -> None:
     """Run functions and new sessions in float32 again. Wrapped optimizers stay wrapped."""
-    if not _switch.on:
+    if not switch.on:
         warn("Mixed precision is not enabled: there is nothing to disable.")
-    _switch.set(on=False, policy=None)
+    switch.set(on=False, policy=None)
 
 
-class _Switch:
+class Switch:
     """Whether `enable` was called last, or `disable`; apart from the policy, because a gate may be closed."""
 
     on = False
 
     def set(self, *, on: bool, policy: Policy | None) -> None:
+        """Note which was called, and put a policy in force for the process, or none."""
         self.on = on
         scopes.set_process_policy(policy)
 
 
-_switch = _Switch()
+switch = Switch()
 
 
 def _refuse_keras_policy() -> None:

@@ -44,8 +44,8 @@ def installed() -> bool:
 
 def works() -> bool:
     """Whether a function that is called now really runs as its twin: 300 * 300 is finite in float32 only."""
-    large = tf.constant([[300.0]])
-    with scopes.scope(Policy(devices="all")):
+    with tf.init_scope(), scopes.scope(Policy(devices="all")):
+        large = tf.constant([[300.0]])
         return bool(tf.math.is_inf(tf.function(tf.matmul)(large, large))[0, 0])
 
 

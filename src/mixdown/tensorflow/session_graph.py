@@ -17,7 +17,7 @@ from mixdown.tensorflow import kinds
 from mixdown.tensorflow.apply import unused
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
 MARK = "__mixdown"
 MARKED = re.compile(rf"{MARK}(?:_(?:low|full)_\d+)?(?:_\d+)?")
@@ -82,7 +82,7 @@ def write(rewritten: Rewritten, layout: Layout, low: int, taken: set[str]) -> tu
     """
     writer = _Writer(rewritten, layout, low, taken)
     nodes = [node for pair in rewritten.nodes for node in writer.emit(*pair)]
-    return [*nodes, *writer.casts], writer.layout
+    return [*nodes, *writer.casts], replace(writer.layout, copies=writer.copies)
 
 
 class _Writer:
@@ -90,13 +90,11 @@ class _Writer:
 
     def __init__(self, rewritten: Rewritten, layout: Layout, low: int, taken: set[str]) -> None:
         self.rewritten, self.low, self.taken = rewritten, low, taken
-        self.casts: list[Any] = []  # those that make low copies
+        self.copies = dict(layout.copies)
+        self.casts: list[Any] = []  # those that make new low copies
         splits = {before.name: split for before, after in rewritten.nodes if (split := self._split(before, after))}
         self.layout = replace(
-            layout,
-            lowered={**layout.lowered, **rewritten.lowered},
-            splits={**layout.splits, **splits},
-            copies=dict(layout.copies),
+            layout, lowered={**layout.lowered, **rewritten.lowered}, splits={**layout.splits, **splits}
         )
 
     def _split(self, before: Any, after: Any) -> Split | None:
@@ -115,16 +113,17 @@ class _Writer:
         ]
         return Split(node, tuple(low), tuple(full))
 
-    def emit(self, before: Any, after: Any) -> Iterator[Any]:
+    def emit(self, before: Any, after: Any) -> list[Any]:
         """The node, and the carrier if it was split."""
         node = node_def_pb2.NodeDef()
         node.CopyFrom(after)
-        self._connect(node, before, [(before.name, place) in self.rewritten.low_inputs for place in _places(before)])
+        places = range(len(before.input))
+        self._connect(node, before, [(before.name, place) in self.rewritten.low_inputs for place in places])
         split = self.layout.splits.get(before.name)
-        yield node
-        if split is not None:
-            node.name = split.node
-            yield from self._carriers(before, split)
+        if split is None:
+            return [node]
+        node.name = split.node
+        return [node, *self._carriers(before, split)]
 
     def _connect(self, node: Any, before: Any, low: Sequence[bool]) -> None:
         del node.input[:]
@@ -139,37 +138,34 @@ class _Writer:
 
     def _low(self, name: str, port: int) -> str:
         """The tensor that holds the user's tensor low; a cast makes it if nothing else does."""
-        split, copies = self.layout.splits.get(name), self.layout.copies
+        split = self.layout.splits.get(name)
         if split is not None and split.low[port]:
             return _short(f"{split.node}:{port}")
-        if (name, port) not in copies:
-            copy = unused(f"{name}{MARK}_low_{port}", self.taken)
-            copies[name, port] = copy  # type: ignore[index] # the writer's own, until it is done
+        if (name, port) not in self.copies:
+            self.copies[name, port] = copy = unused(f"{name}{MARK}_low_{port}", self.taken)
             self.casts.append(_cast(copy, _short(self.layout.full(name, port)), kinds.FLOAT, self.low))
-        return copies[name, port]
+        return self.copies[name, port]
 
-    def _carriers(self, before: Any, split: Split) -> Iterator[Any]:
+    def _carriers(self, before: Any, split: Split) -> list[Any]:
         if before.op in ROUTERS:
             router = node_def_pb2.NodeDef()
             router.CopyFrom(before)
             self._connect(router, before, [False] * len(before.input))
-            yield router
-            return
-        tensors = list(split.full)
-        casts = [
+            return [router]
+        added = [
             _cast(full.rpartition(":")[0], _short(f"{split.node}:{port}"), self.low, kinds.FLOAT)
-            for port, full in enumerate(tensors)
+            for port, full in enumerate(split.full)
             if split.low[port]
         ]
-        if len(tensors) > 1:
-            carrier = node_def_pb2.NodeDef(name=before.name, op="IdentityN", input=map(_short, tensors))
+        if len(split.full) > 1:
+            carrier = node_def_pb2.NodeDef(name=before.name, op="IdentityN", input=map(_short, split.full))
             carrier.attr["T"].list.type.extend(output_types(before, self.rewritten.functions))
-            casts.append(_beside(split.node, carrier))
-        for added in casts:
-            added.device = before.device
+            added.append(_beside(split.node, carrier))
+        for node in added:
+            node.device = before.device
             for key in (key for key in XLA_CLUSTER if key in before.attr):
-                added.attr[key].CopyFrom(before.attr[key])
-        yield from casts
+                node.attr[key].CopyFrom(before.attr[key])
+        return added
 
 
 def source(text: str) -> tuple[str, int | None]:
@@ -212,7 +208,3 @@ def _beside(neighbour: str, node: Any) -> Any:
 def _short(tensor: str) -> str:
     """TensorFlow's own spelling of a tensor's name in an input."""
     return tensor.removesuffix(":0")
-
-
-def _places(node: Any) -> range:
-    return range(len(node.input))

@@ -15,7 +15,7 @@ class Usage:
 
     def __init__(self) -> None:
         self.scaled = False
-        self._warned = False
+        self.applied = False
 
     def note_scaled(self) -> None:
         """The optimizer scaled a loss, or handed out its scale."""
@@ -27,9 +27,14 @@ class Usage:
         Args:
             harm: what happens to gradients if it did not, DIVIDED or UNSCALED.
         """
-        if not self.scaled and not self._warned:
-            self._warned = True
+        if not self.scaled and not self.applied:
             warnings.warn(BARE.format(harm=harm), MixdownWarning, stacklevel=4)
+        self.applied = True
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the optimizer has had nothing to do so far."""
+        return not (self.scaled or self.applied)
 
 
 BARE = (
@@ -57,11 +62,11 @@ ADVICE = (
 
 
 def _thrown_away(usage: Usage) -> None:
-    if not usage.scaled:
+    if usage.is_idle:
         warnings.warn(ADVICE.format(what="thrown away"), MixdownWarning, stacklevel=2)
 
 
 @atexit.register
 def _never_used() -> None:
-    if any(optimizer() is not None and not usage.scaled for optimizer, usage in _watched.values()):
+    if any(optimizer() is not None and usage.is_idle for optimizer, usage in _watched.values()):
         warnings.warn(ADVICE.format(what="never used"), MixdownWarning, stacklevel=2)
