@@ -100,7 +100,7 @@ def free_ports(count: int) -> list[int]:
 
 def finished(processes: list[Any]) -> list[Any]:
     try:
-        outputs = [each.communicate(timeout=240) for each in processes]
+        outputs = [each.communicate(timeout=480) for each in processes]
     finally:
         for each in processes:
             each.kill()

@@ -85,12 +85,14 @@ def thrown_away() -> None:
 
 
 def inside_a_function() -> None:
+    made: list[Any] = []
     variable, loss = variable_and_loss()
 
     @tf.function
     def train() -> None:
-        optimizer = enable(v1.train.GradientDescentOptimizer(0.1))
-        optimizer.minimize(loss, var_list=[variable])
+        if not made:
+            made.append(enable(v1.train.GradientDescentOptimizer(0.1)))
+        made[0].minimize(loss, var_list=[variable])
 
     train()
 

@@ -17,9 +17,9 @@ from mixdown.scaling import LossScaleWarning, checked_limit, sound
 from mixdown.scaling.alarm import WARN_AT
 from mixdown.tensorflow.lift import in_xla
 from mixdown.tensorflow.loss_scale import DynamicLossScale, FixedLossScale, get
+from mixdown.tensorflow.optimizers.account import Accountable
+from mixdown.tensorflow.optimizers.gradients import scaled, unscaled
 from mixdown.tensorflow.optimizers.tf_keras_step import Apply, step
-from mixdown.tensorflow.optimizers.v1_account import Accountable
-from mixdown.tensorflow.optimizers.v1_gradients import scaled, unscaled
 from mixdown.tensorflow.usage import Usage
 
 OWN = frozenset(

@@ -13,7 +13,7 @@ import tensorflow as tf
 from mixdown.tensorflow.finite import verdict
 from mixdown.tensorflow.lift import either
 from mixdown.tensorflow.loss_scale import first_of
-from mixdown.tensorflow.optimizers.v1_skip import skipped
+from mixdown.tensorflow.optimizers.skip import skipped
 
 Apply = Callable[[list[Any]], Any]  # lets the inner optimizer apply gradients, in replica context
 

@@ -9,9 +9,9 @@ from mixdown.scaling import checked_limit
 from mixdown.tensorflow.finite import verdict
 from mixdown.tensorflow.lift import either
 from mixdown.tensorflow.loss_scale import LossScale, first_of, get
-from mixdown.tensorflow.optimizers.v1_account import Accountable
-from mixdown.tensorflow.optimizers.v1_gradients import concrete, scaled, summable, unscaled
-from mixdown.tensorflow.optimizers.v1_skip import skipped
+from mixdown.tensorflow.optimizers.account import Accountable
+from mixdown.tensorflow.optimizers.gradients import concrete, scaled, summable, unscaled
+from mixdown.tensorflow.optimizers.skip import skipped
 from mixdown.tensorflow.usage import UNSCALED, Usage
 from mixdown.tensorflow.weights import home
 

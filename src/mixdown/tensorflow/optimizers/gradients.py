@@ -1,4 +1,4 @@
-"""What happens to a loss and its gradients on the way through a v1 optimizer: `scaled`, `unscaled`, `summable`."""
+"""What happens to a loss and its gradients on the way through an optimizer: `scaled`, `unscaled`, `summable`."""
 
 from collections.abc import Sequence
 from typing import Any

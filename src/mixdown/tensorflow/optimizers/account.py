@@ -1,4 +1,4 @@
-"""The books of a v1 optimizer, for people: `skipped_steps` and its siblings, and `account` for all at once."""
+"""The books of an optimizer, for people: `skipped_steps` and its siblings, and `account` for all at once."""
 
 from typing import Any, NamedTuple
 
