@@ -31,7 +31,7 @@ def train_step(images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
 
 traced = train_step.get_concrete_function(tf.TensorSpec([32, 28, 28, 1]), tf.TensorSpec([32], tf.int32))
 rewrite = mixdown.rewrite_graph_def(
-    traced.graph.as_graph_def(),
+    traced.graph.as_graph_def(add_shapes=True),
     fetches=[output.name for output in traced.outputs],
     feeds=[placeholder.name for placeholder in traced.inputs],
 )
@@ -41,3 +41,5 @@ print("\nWhy is the loss in float32, and the first convolution in float16?")
 print(rewrite.plan.why("SparseSoftmaxCrossEntropyWithLogits/SparseSoftmaxCrossEntropyWithLogits"))
 convolution = next(op.name for op in rewrite.plan.graph.ops if op.kind == "Conv2D")
 print(rewrite.plan.why(convolution))
+
+print(f"\nEvery op and every cast: {rewrite.save('mixdown-report.html')}")

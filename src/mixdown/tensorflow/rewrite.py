@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import tensorflow as tf
+
+from mixdown import __version__
 from mixdown.core import GraphError, Plan, Policy, PolicyError, make_plan
-from mixdown.report.text import summary
+from mixdown.reports.build import graph_report
+from mixdown.reports.model import Report
+from mixdown.reports.save import save
+from mixdown.reports.text import summary
 from mixdown.tensorflow.apply import apply, unused
 from mixdown.tensorflow.bodies import graph_body
 from mixdown.tensorflow.pause import collector_paused
@@ -13,6 +19,7 @@ from mixdown.tensorflow.read import read
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
 
 
 class Rewrite(NamedTuple):
@@ -23,6 +30,19 @@ class Rewrite(NamedTuple):
 
     def __str__(self) -> str:
         return summary(self.plan)
+
+    def report(self, title: str = "A rewritten graph") -> Report:
+        """All of it for people: every op with its reason, every cast. See `save`."""
+        versions = {"mixdown": __version__, "tensorflow": tf.__version__}
+        return Report(title, versions, (graph_report(self.plan, title, "graph"),))
+
+    def save(self, path: str | Path) -> Path:
+        """Write the report as a page (`.html`) or as JSON (`.json`).
+
+        Raises:
+            ValueError: the name ends in something else.
+        """
+        return save(self.report(), path)
 
 
 def rewrite_graph_def(

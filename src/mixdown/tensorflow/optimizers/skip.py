@@ -1,4 +1,4 @@
-"""What a v1 or tf_keras optimizer does in a skipped step: accuse the offending variables, and sound the alarm in time."""
+"""What a v1 or tf_keras optimizer does in a skipped step: accuse the offending variables, and sound the alarm."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.report.samples import sample, step_graph
+from tests.reports.samples import sample, step_graph
 
 from mixdown.core import Policy
-from mixdown.report.compare import compare
-from mixdown.report.model import CastRow, GraphReport, OpRow, Report, SiteRow
+from mixdown.reports.compare import compare
+from mixdown.reports.model import CastRow, GraphReport, OpRow, Report, SiteRow
 
 DENIED = Policy().with_deny("MatMul")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mixdown.report.model import CastRow, GraphReport, OpRow, Report, SiteRow
+    from mixdown.reports.model import CastRow, GraphReport, OpRow, Report, SiteRow
 
 SiteKey = tuple[str, str, str]  # function, op and attribute
 CastKey = tuple[str, str]  # tensor and direction

@@ -8,10 +8,10 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.report.samples import many, sample
+from tests.reports.samples import many, sample
 
-from mixdown.report.model import GraphReport, OpRow, Report, SiteRow
-from mixdown.report.page import SCRIPTS, _static, page
+from mixdown.reports.model import GraphReport, OpRow, Report, SiteRow
+from mixdown.reports.page import SCRIPTS, _static, page
 
 DANGEROUS = ("</script>", "<script", "<!--", "-->", "<", "&lt;", "\\u003c", "$data", "`", "\u2028", "\ud800", "x")
 BLOCK = re.compile(r'<script id="report-data" type="application/json">(.*?)</script>', re.DOTALL)

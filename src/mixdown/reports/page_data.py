@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mixdown.report.compare import GraphComparison
-    from mixdown.report.model import GraphReport, OpRow, Report, ScalerReport, SiteRow
+    from mixdown.reports.compare import GraphComparison
+    from mixdown.reports.model import GraphReport, OpRow, Report, ScalerReport, SiteRow
 
 
 Item = TypeVar("Item", str, tuple[int, ...])

@@ -13,11 +13,11 @@ from importlib.resources import files
 from string import Template
 from typing import TYPE_CHECKING
 
-from mixdown.report.compare import compare
-from mixdown.report.page_data import packed
+from mixdown.reports.compare import compare
+from mixdown.reports.page_data import packed
 
 if TYPE_CHECKING:
-    from mixdown.report.model import Report
+    from mixdown.reports.model import Report
 
 SCRIPTS = (
     "dom.js",
@@ -60,7 +60,7 @@ def page(report: Report, compared: Report | None = None) -> str:
 
 
 def _static(name: str) -> str:
-    return (files("mixdown.report") / "static" / name).read_text("utf-8")
+    return (files("mixdown.reports") / "static" / name).read_text("utf-8")
 
 
 def _hash(text: str) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.report.browser import Browser, headless, needs_chromium
-from tests.report.samples import many, plan, sample
+from tests.reports.browser import Browser, headless, needs_chromium
+from tests.reports.samples import many, plan, sample
 
-from mixdown.report.model import Report
-from mixdown.report.page import page
+from mixdown.reports.model import Report
+from mixdown.reports.page import page
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from mixdown.core import Paint
 from mixdown.core.why import reason
-from mixdown.report.model import CastRow, GraphReport, OpRow, SiteRow
+from mixdown.reports.model import CastRow, GraphReport, OpRow, SiteRow
 
 if TYPE_CHECKING:
     from mixdown.core import Plan, Tensor

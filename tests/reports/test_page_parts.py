@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.report.browser import Browser, headless, needs_chromium
-from tests.report.samples import SKIPS, sample
+from tests.reports.browser import Browser, headless, needs_chromium
+from tests.reports.samples import SKIPS, sample
 
 from mixdown.core import Policy
-from mixdown.report.compare import compare
-from mixdown.report.model import Advice, CastRow, GraphReport, OpRow, Report, ScalerReport, SiteRow, Skip
-from mixdown.report.page import page
+from mixdown.reports.compare import compare
+from mixdown.reports.model import Advice, CastRow, GraphReport, OpRow, Report, ScalerReport, SiteRow, Skip
+from mixdown.reports.page import page
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
