@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.core.second_plan import painted
@@ -197,9 +196,6 @@ def test_sites_tied_to_a_denied_one_are_full(graph: Graph, policy: Policy, agree
     assert Category.DENY not in plan.scene.categories or not plan.changes_anything
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a frozen list passes no taint on, as in TensorFlow, but against what is promised"
-)
 def test_a_denied_value_taints_what_is_read_from_a_list_even_if_the_list_is_frozen() -> None:
     lines = ["d = Exp(x)", "p = TensorListPushBack(d)", "q = TensorListPopBack()", "m = Mul(a, q)", "a = MatMul(y, w)"]
     graph, policy = parse([*lines, "b = MatMul(m, w)", "flow p -> q", "spread p q: its handle is an argument"])

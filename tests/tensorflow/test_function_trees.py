@@ -86,9 +86,6 @@ def test_a_while_loop_carries_16_bits(policy: Any, *, lowered: bool) -> None:
     assert all(arguments == types for arguments, _ in signatures(result.graph_def).values())
 
 
-@pytest.mark.xfail(
-    strict=True, reason="an unread Identity behind the loop keeps a loop constant full: it is cast each time"
-)
 def test_a_loop_constant_that_only_low_ops_read_is_cast_once_outside() -> None:
     def build() -> None:
         weights = x("y")

@@ -129,9 +129,7 @@ def calling_generic(kind: str) -> Any:
     "kind",
     [
         "PartitionedCall",
-        pytest.param(
-            "Generic", marks=pytest.mark.xfail(strict=True, reason="its float32 ports are not seen: GraphError")
-        ),
+        "Generic",
     ],
 )
 def test_a_parametrised_function_is_left_alone_with_casts_around_it(kind: str) -> None:
@@ -147,12 +145,7 @@ def test_a_parametrised_function_is_left_alone_with_casts_around_it(kind: str) -
     "low",
     [
         "float16",
-        pytest.param(
-            "bfloat16",
-            marks=pytest.mark.xfail(
-                strict=True, reason="a While that is not followed is painted by TensorFlow's bfloat16 clear list"
-            ),
-        ),
+        "bfloat16",
     ],
 )
 def test_a_loop_whose_body_we_cannot_rewrite_keeps_its_types(low: str) -> None:
@@ -188,9 +181,6 @@ def test_a_symbolic_gradient_of_a_rewritten_function_still_runs() -> None:
     )
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a kind override on a call is ignored: conduits are clear whatever the lists say"
-)
 @pytest.mark.parametrize("change", ["with_keep", "with_deny"])
 def test_calls_can_be_kept_or_denied_by_kind(change: str) -> None:
     graph_def = graph_of(lambda: out(matmul(dense(matmul(x(), x("y"), "one")), x("y"), "last")))

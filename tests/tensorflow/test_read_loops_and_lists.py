@@ -203,7 +203,6 @@ def test_lists_that_never_meet_are_decided_apart() -> None:
     assert low_nodes(rewritten) == {"m", "list", "put0", "take0", "last"}
 
 
-@pytest.mark.xfail(strict=True, reason="a list whose handle is fetched, and so leaves the graph, becomes low")
 def test_a_list_that_is_fetched_stays_full() -> None:
     def build() -> None:
         handle = put(new_list(1), 0, matmul(x(), x("y"), "m"), "put0")
@@ -258,7 +257,6 @@ def test_lists_joined_by_other_ops_are_one() -> None:
     assert low_nodes(result.graph_def) == {"m", "one", "two", "joined", "rows", "last"}
 
 
-@pytest.mark.xfail(strict=True, reason="a kept list op becomes low with its list, although with_keep promises float32")
 def test_a_kept_list_op_keeps_its_list_full() -> None:
     def build() -> None:
         handle = put(new_list(1), 0, matmul(x(), x("y"), "m"), "put0")

@@ -94,9 +94,6 @@ def test_the_data_of_a_batch_norm_can_be_kept() -> None:
     assert kept.run.low() == {"a", "b"}
 
 
-@pytest.mark.xfail(
-    strict=True, reason="the reader calls the op FusedBatchNormV2, so a rule for its own kind does nothing"
-)
 @pytest.mark.parametrize("change", [{"kinds": ["FusedBatchNorm"]}, {"kinds": ["FusedBatchNorm"], "name": "norm"}])
 def test_an_old_batch_norm_answers_to_its_own_kind(change: Any) -> None:
     def build() -> None:
@@ -129,7 +126,6 @@ def test_a_rule_that_matches_nothing_is_an_error(change: Any, message: str) -> N
     assert message in str(refused.value)
 
 
-@pytest.mark.xfail(strict=True, reason="an op without a float32 port counts as if it were not there")
 def test_a_rule_for_an_op_that_is_low_already_is_no_error() -> None:
     policy = CPU.with_allow(name="/e$")
     once = rewrite_graph_def(tower(), ["out"], policy=policy).graph_def
@@ -192,7 +188,6 @@ def test_the_environments_differ_in_what_they_do() -> None:
     assert len(results) == 8
 
 
-@pytest.mark.xfail(strict=True, reason="TensorFlow empties the other lists first; we refuse the overlap")
 def test_tensor_cores_only_leaves_no_list_to_overlap_with(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("LEVEL", "TENSOR_CORES_ONLY"), ("ALLOWLIST_ADD", "Exp")):
         monkeypatch.setenv(PREFIX + name, value)

@@ -109,7 +109,6 @@ def scoped(policy: mixdown.Policy) -> Any:
     return scopes.scope(policy)
 
 
-@pytest.mark.xfail(strict=True, reason="functions are read without the device that their callers pin them to")
 def test_a_function_that_is_called_inside_another_on_a_pinned_device_stays_full(monkeypatch: Any, square: Any) -> None:
     """TensorFlow lets the ops of a called function that name no device run where the call runs."""
 

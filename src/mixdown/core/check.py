@@ -44,7 +44,7 @@ def denied_ops_are_full(scene: Scene, paints: Sequence[Paint]) -> list[int]:
 
 def unlisted_ops_are_full(scene: Scene, paints: Sequence[Paint]) -> list[int]:
     """An op on no list is never low, unless a tie or an existing cast makes it."""
-    excused = {site for tie in scene.graph.ties for site in tie.sites}
+    excused = {site for tie in scene.graph.ties for site in (*tie.sites, *tie.followers)}
     return [
         site
         for site in _low(paints)

@@ -20,15 +20,27 @@ LIST_NAMES = {
 }
 
 
-def list_edits(before: Mapping[str, Category], environment: Mapping[str, str]) -> dict[str, Category]:
+def list_edits(
+    before: Mapping[str, Category], environment: Mapping[str, str], *, only_allow: bool = False
+) -> dict[str, Category]:
     """The kinds whose category the variables change, with the new category.
 
+    Args:
+        before: the category of every listed kind.
+        environment: the variables.
+        only_allow: whether no list but the allow list counts, so that it cannot overlap with another.
+
     Raises:
-        PolicyError: the edited lists overlap.
+        PolicyError: the edited lists overlap, or a kind is removed from a list that it is not on.
     """
-    lists = {category: _edited(before, category, environment) for category in LIST_NAMES}
-    _refuse_overlaps(lists)
-    after = {kind: category for category, kinds in lists.items() for kind in kinds}
+    if only_allow:
+        allowed = _edited(before, Category.ALLOW, environment)
+        after = {**before, **dict.fromkeys(allowed, Category.ALLOW)}
+        after.update((kind, Category.BARRIER) for kind in _of(before, Category.ALLOW) - allowed)
+    else:
+        lists = {category: _edited(before, category, environment) for category in LIST_NAMES}
+        _refuse_overlaps(lists)
+        after = {kind: category for category, kinds in lists.items() for kind in kinds}
     everywhere = {kind: after.get(kind, Category.BARRIER) for kind in sorted(after.keys() | before.keys())}
     return {kind: new for kind, new in everywhere.items() if new is not before.get(kind, Category.BARRIER)}
 
@@ -46,11 +58,19 @@ def level_name(environment: Mapping[str, str]) -> str:
 
 
 def _edited(before: Mapping[str, Category], category: Category, environment: Mapping[str, str]) -> set[str]:
-    kinds = {kind for kind, listed in before.items() if listed is category}
+    kinds = _of(before, category)
     for name in LIST_NAMES[category]:
         kinds |= _names(environment, f"{name}_ADD")
-        kinds -= _names(environment, f"{name}_REMOVE")
+        removed = _names(environment, f"{name}_REMOVE")
+        if strangers := sorted(removed - kinds):
+            variable = f"{PREFIX}{name}_REMOVE"
+            raise PolicyError(f"{variable} names {', '.join(strangers)}, not on the {category.value} list.")
+        kinds -= removed
     return kinds
+
+
+def _of(before: Mapping[str, Category], category: Category) -> set[str]:
+    return {kind for kind, listed in before.items() if listed is category}
 
 
 def _names(environment: Mapping[str, str], suffix: str) -> set[str]:

@@ -84,6 +84,10 @@ class Override:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Override:
         """What `to_dict` wrote."""
+        if not isinstance(data, dict) or not all(isinstance(value, str) for value in data.values()):
+            raise PolicyError(
+                f"An override is a mapping from {', '.join(cls.__dataclass_fields__)} to text, got {data!r}."
+            )
         fields = dict(data)
         if unknown := sorted(set(fields) - set(cls.__dataclass_fields__)):
             raise PolicyError(f"An override has no {', '.join(unknown)}; it has {', '.join(cls.__dataclass_fields__)}.")

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from mixdown.core.graph import Graph
+    from mixdown.core.override import Override
     from mixdown.core.policy import Policy
 
 
@@ -51,9 +52,9 @@ class Plan:
         return Paint.LOW in self.paints
 
     @property
-    def idle_overrides(self) -> list[str]:
-        """The policy's name, scope and attribute overrides that match no op of this graph."""
-        return [override.subject for override, sites in self.scene.selected if not sites]
+    def idle_overrides(self) -> list[Override]:
+        """The policy's name, scope and attribute overrides that match no float32 op of this graph."""
+        return [override for override, sites in self.scene.selected if not sites]
 
     def why(self, op: str) -> str:
         """The chain of causes behind the paint of an op, for people.

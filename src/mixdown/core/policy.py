@@ -90,6 +90,16 @@ class Policy:
         lists.update((override.kind, override.category) for override in self.overrides if override.is_plain)
         return {kind: self.at_level(category) for kind, category in lists.items()}
 
+    def listed(self, kind: str) -> Category:
+        """The category of a kind by the lists and by overrides that look at the kind alone, before the level."""
+        named = [override.category for override in self.overrides if override.is_plain and override.kind == kind]
+        return named[-1] if named else self.rule_set.categories.get(kind, Category.BARRIER)
+
+    @property
+    def level_name(self) -> str:
+        """The level, for people."""
+        return Level(self.level).value
+
     def at_level(self, category: Category) -> Category:
         """What a category means at this policy's level."""
         return Level(self.level).apply(category)
@@ -125,7 +135,7 @@ class Policy:
             "rules": self.rules,
             "strategy": self.strategy,
             "devices": self.devices if isinstance(self.devices, str) else list(self.devices),
-            "level": Level(self.level).value,
+            "level": self.level_name,
             "overrides": [override.to_dict() for override in self.overrides],
             "custom_kinds": sorted(self.custom_kinds),
         }
@@ -140,8 +150,11 @@ class Policy:
         fields = dict(data)
         if unknown := sorted(set(fields) - set(cls.__dataclass_fields__)):
             raise PolicyError(f"A policy has no {', '.join(unknown)}; it has {', '.join(cls.__dataclass_fields__)}.")
-        fields["overrides"] = tuple(Override.from_dict(item) for item in fields.get("overrides", ()))
-        fields["custom_kinds"] = frozenset(fields.get("custom_kinds", ()))
+        for name in ("overrides", "custom_kinds"):
+            if not isinstance(fields.setdefault(name, []), list | tuple):
+                raise PolicyError(f"{name} must be a list, got {fields[name]!r}.")
+        fields["overrides"] = tuple(Override.from_dict(item) for item in fields["overrides"])
+        fields["custom_kinds"] = frozenset(fields["custom_kinds"])
         if isinstance(fields.get("devices"), list):
             fields["devices"] = tuple(fields["devices"])
         return cls(**fields)
@@ -159,9 +172,10 @@ class Policy:
         """
         values = os.environ if environment is None else environment
         policy = cls(**fields)
-        edits = list_edits(policy.rule_set.categories, values)
+        level = level_name(values) or policy.level_name
+        edits = list_edits(policy.rule_set.categories, values, only_allow=level == Level.TENSOR_CORES_ONLY.value)
         overrides = tuple(Override(category, kind) for kind, category in edits.items())
-        return replace(policy, overrides=overrides, level=level_name(values) or policy.level)
+        return replace(policy, overrides=(*overrides, *policy.overrides), level=level)
 
     def _with(self, category: Category, kinds: tuple[str, ...], name: str, scope: str, attribute: str) -> Policy:
         new = Override.each(category, kinds, name=name, scope=scope, attribute=attribute)

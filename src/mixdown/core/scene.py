@@ -31,7 +31,11 @@ class Scene:
         """The category of every site."""
         listed, ops = self.policy.categories(), self.graph.ops
         barrier, clear, conduit = Category.BARRIER, Category.CLEAR, Role.CONDUIT
-        out = [clear if site.role is conduit else listed.get(ops[site.op].kind, barrier) for site in self.graph.sites]
+        named = {override.kind for override in self.policy.overrides if override.is_plain}
+        out = [
+            clear if site.role is conduit and ops[site.op].kind not in named else listed.get(ops[site.op].kind, barrier)
+            for site in self.graph.sites
+        ]
         for override, sites in self.selected:
             for site in sites:
                 out[site] = self.policy.at_level(override.category)
@@ -42,6 +46,16 @@ class Scene:
         """The overrides that look at more than the kind, in order, each with the sites it matches."""
         special = [override for override in self.policy.overrides if not override.is_plain]
         return [(override, self._matching(override)) for override in special]
+
+    @cached_property
+    def kept(self) -> set[int]:
+        """The sites that an override takes off the lists: not even a tie makes them low."""
+        kinds = {o.kind for o in self.policy.overrides if o.is_plain and o.category is Category.BARRIER}
+        ops = self.graph.ops
+        out = {site for site, its in enumerate(self.graph.sites) if kinds and ops[its.op].kind in kinds}
+        for override, sites in self.selected:
+            (out.update if override.category is Category.BARRIER else out.difference_update)(sites)
+        return out
 
     def _matching(self, override: Override) -> list[int]:
         return [
@@ -64,6 +78,11 @@ class Scene:
         return [
             free and site.legal and site.kernel for free, site in zip(self.candidates, self.graph.sites, strict=True)
         ]
+
+    @cached_property
+    def listed_together(self) -> set[int]:
+        """The sites that share a tensor list with others: what makes those low makes them low."""
+        return {site for tie in self.ties(Agreement.SPREAD) for site in tie.sites}
 
     def sites_of(self, category: Category) -> list[int]:
         """The sites of one category."""

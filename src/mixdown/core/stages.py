@@ -34,11 +34,11 @@ def freeze_lists(scene: Scene, _canvas: Canvas) -> Strokes:
 
     Ops that may not change anyway are not denied: they would only keep others from following a low neighbour.
     """
-    candidates = scene.candidates
+    candidates, kept = scene.candidates, scene.kept
     frozen = [
         tie
         for tie in scene.ties(Agreement.SPREAD)
-        if tie.frozen is not None or not all(candidates[site] for site in tie.sites)
+        if tie.frozen is not None or not all(candidates[site] and site not in kept for site in tie.sites)
     ]
     return {site: Stroke(Paint.FULL, "freeze_lists") for tie in frozen for site in tie.sites if candidates[site]}
 
@@ -47,12 +47,16 @@ def taint(scene: Scene, canvas: Canvas) -> Strokes:
     """Deny sites are denied, and so is what they reach through infer sites and through clear sites that lead to one.
 
     A clear site after the last infer or deny site only moves values on: it is left to its neighbours. What is denied
-    already, the elements of a frozen list, passes nothing on.
+    already, the elements of a frozen list, passes nothing on if the rule set says so.
     """
     graph = scene.graph
     arithmetic = scene.mask(Category.DENY, Category.INFER)
     leading = _walk(_where(arithmetic), graph.predecessors, scene.mask(Category.CLEAR))
-    taintable = [(arithmetic[site] or site in leading) and paint is None for site, paint in enumerate(canvas)]
+    stopped = scene.policy.rule_set.frozen_lists_stop_taint
+    taintable = [
+        (arithmetic[site] or site in leading) and not (stopped and paint is Paint.FULL)
+        for site, paint in enumerate(canvas)
+    ]
     sources = scene.sites_of(Category.DENY)
     tainted = _walk(sources, graph.successors, taintable)
     strokes = {site: Stroke(Paint.FULL, "taint") for site in sources}
@@ -144,14 +148,20 @@ def _carry(scene: Scene, wet: Canvas) -> Strokes:
 def _may_carry(scene: Scene, wet: Canvas, tie: Tie) -> int | None:
     """The low site because of which a tie of conduits may be low, None if there is none."""
     graph, own = scene.graph, set(tie.sites)
-    if any(wet[site] is Paint.FULL or not scene.candidates[site] for site in tie.sites):
+    if any(wet[site] is Paint.FULL or not scene.candidates[site] or site in scene.kept for site in tie.sites):
         return None
     sources = [site for member in tie.sites for site in graph.predecessors[member] if site not in own]
-    sinks = [site for member in tie.sites for site in graph.successors[member] if site not in own]
+    readers = [site for member in tie.sites for site in graph.successors[member] if site not in own]
+    sinks = [site for site in readers if not _is_unread(scene, site)]
     low = [site for site in sources if wet[site] is Paint.LOW]
     if low:
         return low[0]
     return sinks[0] if sinks and all(wet[site] is Paint.LOW for site in sinks) else None
+
+
+def _is_unread(scene: Scene, site: int) -> bool:
+    """Whether a site only moves a value that nobody reads: then it does not mind which paint it gets."""
+    return scene.categories[site] is Category.CLEAR and scene.supports[site] and not scene.graph.successors[site]
 
 
 def strip(scene: Scene, canvas: Canvas) -> Strokes:
@@ -172,12 +182,13 @@ def match_loops(scene: Scene, canvas: Canvas) -> Strokes:
         dissenter = None if tie.frozen is None else tie.sites[0]
         if dissenter is None:
             unwilling = [site for site in tie.sites if canvas[site] is not Paint.LOW]
-            unable = [site for site in tie.followers if not scene.candidates[site]]
+            unable = [site for site in tie.followers if not scene.candidates[site] or site in scene.kept]
             dissenter = next(iter(unwilling + unable), None)
         paint, leader = (Paint.LOW, tie.sites[0]) if dissenter is None else (Paint.FULL, dissenter)
         low = [site for site in everyone if canvas[site] is Paint.LOW]
         affected = everyone if dissenter is None else low
-        strokes.update(_repaint(affected, canvas, Stroke(paint, "match_loops", (leader,))))
+        because = (leader,) if tie.frozen is None else ()
+        strokes.update(_repaint(affected, canvas, Stroke(paint, "match_loops", because)))
     return strokes
 
 

@@ -1,4 +1,4 @@
-"""The chain of causes behind a paint, in words. Start with `explain`."""
+"""The chain of causes behind a paint, in words. Start with `explain`; `reason` is one link of the chain."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ if TYPE_CHECKING:
     from mixdown.core.paint import Stroke
     from mixdown.core.scene import Scene
 
-DENIED = "{kind} is on the deny list"
+    History = Sequence[Sequence[Stroke]]
+
 REASONS = {
-    "seed": "{kind} is on the allow list",
     "taint": "it follows a denied op, through {causes}",
     "match_lists": "it shares a tensor list with {causes}",
     "bridge": "it lies between low ops, from {causes}",
     "follow": "it directly follows {causes}, which is low",
-    "soak": "{kind} only moves values, and its neighbour {causes} is low",
-    "carry": "it carries a value into or out of a function, and {causes} is low",
+    "soak": "{kind} only moves values, and its neighbour {causes} {is_low}",
+    "carry": "it carries a value into or out of a function, and {causes} {is_low}",
     "strip": "{kind} is not defined for {low} here",
     "match_loops": "it carries the same value as {causes}",
     "retarget": "it is a cast that was there already, and all its consumers, such as {causes}, are low",
 }
-"""Stage -> the sentence for its strokes; the two stages whose reason lies in the graph have a function below."""
+"""Stage -> the sentence for its strokes, where the reason does not lie in the lists or in the graph itself."""
 
 
-def explain(scene: Scene, strokes: Sequence[Sequence[Stroke]], name: str) -> str:
+def explain(scene: Scene, strokes: History, name: str) -> str:
     """Why the sites of an op have their paint: one line a decision, from effect to cause."""
     ops = [op for op in scene.graph.ops if name in (op.name, op.label)]
     if not ops:
@@ -38,48 +38,99 @@ def explain(scene: Scene, strokes: Sequence[Sequence[Stroke]], name: str) -> str
     return "\n".join("\n".join(_chain(scene, strokes, site)) for op in ops for site in op.sites)
 
 
-def _chain(scene: Scene, strokes: Sequence[Sequence[Stroke]], site: int) -> list[str]:
+def _chain(scene: Scene, strokes: History, site: int) -> list[str]:
     """The decision on a site, then the decisions that caused it, each once."""
     lines: list[str] = []
     queue = [site]
     for here in queue:
-        stroke = strokes[here][-1]
         indent = "" if here == site else "  "
-        kind = scene.graph.kind(here)
-        paint = scene.policy.low if stroke.paint is Paint.LOW else "float32"
-        lines.append(f"{indent}{scene.graph.label(here)} ({kind}) is {paint}: {reason(scene, stroke, here)}")
-        queue.extend(cause for cause in stroke.because if cause not in queue)
+        paint = scene.policy.low if _is_low(strokes, here) else "float32"
+        subject = f"{scene.graph.label(here)} ({scene.graph.kind(here)})"
+        lines.append(f"{indent}{subject} is {paint}: {reason(scene, strokes, here)}")
+        queue.extend(cause for cause in _causes(scene, strokes, here) if cause not in queue)
     return lines
 
 
-def reason(scene: Scene, stroke: Stroke, site: int) -> str:
-    """One decision in words."""
+def reason(scene: Scene, strokes: History, site: int) -> str:
+    """The last decision on a site in words."""
+    stroke = strokes[site][-1]
+    if stroke.stage == "seed" or (stroke.stage == "taint" and not stroke.because):
+        return _listed(scene, site)
+    if stroke.paint is Paint.FULL and (own := _obstacle(scene, site)):
+        return own
     if stroke.stage == "rest":
-        return _left_alone(scene, site)
-    if stroke.stage == "freeze_lists":
-        return _frozen_list(scene, site)
+        return _left_alone(scene, strokes, site)
+    if stroke.stage == "freeze_lists" or not stroke.because:
+        return _frozen_tie(scene, site)
     causes = " and ".join(f"`{scene.graph.label(cause)}`" for cause in stroke.because)
-    sentence = DENIED if stroke.stage == "taint" and not causes else REASONS[stroke.stage]
-    return sentence.format(kind=scene.graph.kind(site), low=scene.policy.low, causes=causes)
+    is_low = "is low" if all(_is_low(strokes, cause) for cause in stroke.because) else "was low before its tie undid it"
+    kind, low = scene.graph.kind(site), scene.policy.low
+    return REASONS[stroke.stage].format(kind=kind, low=low, causes=causes, is_low=is_low)
 
 
-def _frozen_list(scene: Scene, site: int) -> str:
-    tie = next(tie for tie in scene.graph.ties if site in tie.sites)
-    return tie.frozen or "its tensor list is also used by an op that must keep its types"
+def _causes(scene: Scene, strokes: History, site: int) -> tuple[int, ...]:
+    """The sites behind the last decision on a site, none if it would have been the same without them."""
+    stroke = strokes[site][-1]
+    return () if stroke.paint is Paint.FULL and _obstacle(scene, site) else stroke.because
 
 
-def _left_alone(scene: Scene, site: int) -> str:
-    """Why no stage touched a site."""
-    graph = scene.graph
+def _is_low(strokes: History, site: int) -> bool:
+    return strokes[site][-1].paint is Paint.LOW
+
+
+def _obstacle(scene: Scene, site: int) -> str:
+    """What keeps a site full whatever its neighbours do, "" if nothing does."""
+    graph, low = scene.graph, scene.policy.low
     op, its = graph.ops[graph.sites[site].op], graph.sites[site]
-    category = scene.categories[site]
-    obstacles = {
-        scene.demoted.get(site): site in scene.demoted,
-        op.frozen: op.frozen is not None,
-        "it reads a variable, which stays float32": its.role is Role.VARIABLE_READ,
-        f"{op.kind} is on no list": category is Category.BARRIER,
-        f"{op.kind} is not defined for {scene.policy.low} here": not its.legal,
-        f"{op.kind} has no {scene.policy.low} kernel on its device": not its.kernel,
-        "no allow op is both before and after it": category is Category.INFER,
-    }
-    return next((why for why, true in obstacles.items() if true and why), "no neighbour of it is low")
+    if site in scene.demoted:
+        return scene.demoted[site]
+    if op.frozen is not None:
+        return op.frozen
+    if its.role is Role.VARIABLE_READ:
+        return "it reads a variable, which stays float32"
+    follows = site in scene.listed_together or its.role is Role.CONVERSION  # may be low although it is on no list
+    if site in scene.kept or (scene.categories[site] is Category.BARRIER and not follows):
+        return _listed(scene, site)
+    if not its.legal:
+        return f"{op.kind} is not defined for {low} here"
+    return "" if its.kernel else f"{op.kind} has no {low} kernel on its device"
+
+
+def _listed(scene: Scene, site: int) -> str:
+    """Where the category of a site comes from: a rule of the policy, its level, or the lists."""
+    kind, category = scene.graph.kind(site), scene.categories[site]
+    rule = next((override for override, sites in reversed(scene.selected) if site in sites), None)
+    if rule is not None:
+        effect = "keeps it in float32" if category is Category.BARRIER else f"makes it {rule.category.value}"
+        return f"a rule of the policy ({rule.subject}) {effect}"
+    before = scene.policy.listed(kind)
+    if before is not category:
+        effect = "leaves out" if category is Category.BARRIER else f"makes {category.value}"
+        return f"{kind} is on the {before.value} list, which the level {scene.policy.level_name} {effect}"
+    return f"{kind} is on no list" if category is Category.BARRIER else f"{kind} is on the {category.value} list"
+
+
+def _frozen_tie(scene: Scene, site: int) -> str:
+    tie = next(tie for tie in scene.graph.ties if site in (*tie.sites, *tie.followers))
+    culprit = next((other for other in tie.sites if _obstacle(scene, other)), None)
+    if tie.frozen or culprit is None:
+        return tie.frozen or "its tensor list must stay float32"
+    return f"its tensor list is also used by `{scene.graph.label(culprit)}`, which stays float32"
+
+
+def _left_alone(scene: Scene, strokes: History, site: int) -> str:
+    """Why no stage touched a site although it could have been low."""
+    graph = scene.graph
+    neighbours = (*graph.predecessors[site], *graph.successors[site])
+    low = next((other for other in neighbours if _is_low(strokes, other)), None)
+    match graph.sites[site].role, scene.categories[site]:
+        case Role.CONVERSION, _:
+            return "it is a cast that was there already, and not all its consumers are low"
+        case Role.CONDUIT, _ if low is not None:
+            return "it carries a value into or out of a function, and not all that read it are low"
+        case _, Category.INFER:
+            return "no chain of infer and clear ops leads from an allow op to it and on to another"
+        case _ if low is not None:
+            return f"its neighbour `{graph.label(low)}` became low too late for it to follow"
+        case _:
+            return "no neighbour of it is low"

@@ -52,7 +52,7 @@ def _site_row(plan: Plan, site: int) -> SiteRow:
         dtype=_dtype(plan, stroke.paint),
         category=plan.scene.categories[site].value,
         stage=stroke.stage,
-        reason=reason(plan.scene, stroke, site),
+        reason=reason(plan.scene, plan.strokes, site),
         because=tuple(plan.graph.sites[cause].op for cause in stroke.because),
     )
 

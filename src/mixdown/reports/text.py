@@ -44,7 +44,7 @@ def _counted(what: str, kinds: Counter[str]) -> str:
 def _reasons(plan: Plan) -> Counter[str]:
     """How many sites each reason keeps full, whatever op is the cause."""
     return Counter(
-        HEADLINES[strokes[-1].stage] if strokes[-1].because else reason(plan.scene, strokes[-1], site)
+        HEADLINES[strokes[-1].stage] if strokes[-1].because else reason(plan.scene, plan.strokes, site)
         for site, strokes in enumerate(plan.strokes)
         if plan.paints[site] is Paint.FULL
     )

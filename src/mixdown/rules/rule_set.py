@@ -25,6 +25,8 @@ class RuleSet:
     deny: frozenset[str]
     infer: frozenset[str]
     clear: frozenset[str]
+    frozen_lists_stop_taint: bool
+    """A tensor list that must stay full passes on nothing of a denied op that writes to it."""
     infer_follows_low: bool
     """An infer op directly after a low op, and after no denied one, is low too, even if no allow op follows it."""
 

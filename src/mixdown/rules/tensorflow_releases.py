@@ -8,6 +8,8 @@ TensorFlow opens some allow ops only above a CUDA or cuDNN version; every Tensor
 ones, so they stand here without a gate.
 """
 
+from functools import partial
+
 from mixdown.rules.rule_set import RuleSet, kinds
 
 # Allow: dominated by matrix products, fast in 16 bits and accumulated in float32 by the hardware.
@@ -76,11 +78,14 @@ BFLOAT16_CLEAR = FLOAT16_CLEAR - kinds("MaxPool3DGradGrad OneHot Size") | kinds(
     "ResizeBilinear ScatterNd StatelessWhile While"
 )
 
+# In these releases a list whose handle leaves the graph is denied before anything else, and stops what comes later.
+_rules = partial(RuleSet, frozen_lists_stop_taint=True)
+
 TF_2_19 = {
-    "float16": RuleSet(FLOAT16_ALLOW, FLOAT16_DENY, FLOAT16_INFER, FLOAT16_CLEAR, infer_follows_low=False),
-    "bfloat16": RuleSet(BFLOAT16_ALLOW, BFLOAT16_DENY, BFLOAT16_INFER, BFLOAT16_CLEAR, infer_follows_low=True),
+    "float16": _rules(FLOAT16_ALLOW, FLOAT16_DENY, FLOAT16_INFER, FLOAT16_CLEAR, infer_follows_low=False),
+    "bfloat16": _rules(BFLOAT16_ALLOW, BFLOAT16_DENY, BFLOAT16_INFER, BFLOAT16_CLEAR, infer_follows_low=True),
 }
 TF_2_21 = {
-    "float16": RuleSet(FLOAT16_ALLOW, FLOAT16_DENY, FLOAT16_INFER, FLOAT16_CLEAR, infer_follows_low=True),
+    "float16": _rules(FLOAT16_ALLOW, FLOAT16_DENY, FLOAT16_INFER, FLOAT16_CLEAR, infer_follows_low=True),
     "bfloat16": TF_2_19["bfloat16"],
 }

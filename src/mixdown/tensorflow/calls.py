@@ -55,6 +55,13 @@ def call_ports(caller: Chapter, index: int, callee: Chapter) -> tuple[int, bool]
 def _meet(draft: Draft, caller: Chapter, index: int, callee: Chapter) -> None:
     first, returns = call_ports(caller, index, callee)
     for position, argument in enumerate(callee.arguments):
-        draft.carry(caller.input_site(index, first + position), argument)
+        given = caller.input_site(index, first + position)
+        if (given < 0) != (argument < 0):
+            node = caller.body.nodes[index]
+            raise GraphError(
+                f"Node {node.name!r} ({node.op}) and the function {callee.body.function!r} it calls "
+                f"differ in the types of their arguments."
+            )
+        draft.carry(given, argument)
     for port, result in enumerate(callee.results if returns else ()):
         draft.carry(result, caller.output_site(index, port))

@@ -69,8 +69,8 @@ class Chapter:
 class Draft:
     """The lists that become a Graph."""
 
-    def __init__(self, library: Mapping[str, Any]) -> None:
-        self.library = library
+    def __init__(self, library: Mapping[str, Any], preserved: frozenset[str] = frozenset()) -> None:
+        self.library, self.preserved = library, preserved
         self.chapters: list[Chapter] = []
         self.ops: list[Op] = []
         self.sites: list[Site] = []

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 # Private: there is no public hook between a traced function and the runtime. Checked on TensorFlow 2.16 to 2.21, where
 # Context.call_function(name, tensor_inputs, num_outputs) is the only way a function is called eagerly.
-from tensorflow.python.eager.context import Context
+from tensorflow.python.eager.context import Context, eager_mode
 from tensorflow.python.framework.errors_impl import OpError
 
 from mixdown.core import Policy
@@ -44,7 +44,7 @@ def installed() -> bool:
 
 def works() -> bool:
     """Whether a function that is called now really runs as its twin: 300 * 300 is finite in float32 only."""
-    with tf.init_scope(), scopes.scope(Policy(devices="all")):
+    with eager_mode(), scopes.scope(Policy(devices="all")):
         large = tf.constant([[300.0]])
         return bool(tf.math.is_inf(tf.function(tf.matmul)(large, large))[0, 0])
 

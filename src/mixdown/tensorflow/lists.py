@@ -136,6 +136,8 @@ def _escape(draft: Draft, members: list[Vertex]) -> str | None:
                 return "its tensor list comes from or goes to the caller of the function"
             continue
         proto = chapter.body.nodes[node]
+        if body == 0 and proto.name in draft.preserved:
+            return f"its tensor list is fed or fetched, at `{proto.name}`"
         if label == "element_dtype":
             return f"its tensor list is an element of another list, at `{proto.name}`"
         if "TensorList" not in proto.op and proto.op not in CARRIERS and not followed(proto, draft.library):

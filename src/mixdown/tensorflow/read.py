@@ -40,6 +40,7 @@ class Reading:
     library: Mapping[str, Any]
     origins: Sequence[Origin]  # per op
     uses: Sequence[Sequence[Use]]  # per tensor, in the order of its consumers
+    outputs: Sequence[int]  # per node of the outermost body, how many outputs it has
 
 
 def read(
@@ -57,9 +58,10 @@ def read(
     Raises:
         GraphError: an op is unknown, an attribute is missing, an input leads nowhere, or there is a cycle.
     """
-    draft = Draft(library)
-    reader = _NodeReader(library, policy, frozenset(preserved), default_device or default_type(policy))
+    draft = Draft(library, frozenset(preserved))
     tree = [body, *(bodies.function_body(library[name]) for name in bodies.reachable(body, library))]
+    devices = _default_devices(tree, library, policy, default_device or default_type(policy))
+    reader = _NodeReader(library, policy, frozenset(preserved), devices)
     compiled = bodies.compiled(tree, library)
     for index, one in enumerate(tree):
         reader.add_chapter(draft, index, one, compiled=index in compiled)
@@ -69,24 +71,27 @@ def read(
         mark_variable_reads(draft, chapter)
     tie_calls(draft)
     tie_lists(draft, reader.may_change)
-    return Reading(draft.graph(), tree, library, draft.origins, draft.uses)
+    outputs = [len(signature.outputs) for signature in draft.chapters[0].signatures]
+    return Reading(draft.graph(), tree, library, draft.origins, draft.uses, outputs)
 
 
 class _NodeReader:
     """Turns nodes into ops and sites, remembering what it learnt about each combination of kind and types."""
 
     def __init__(
-        self, library: Mapping[str, Any], policy: Policy, preserved: frozenset[str], default_device: str
+        self, library: Mapping[str, Any], policy: Policy, preserved: frozenset[str], default_devices: Sequence[str]
     ) -> None:
         self.library, self.policy, self.preserved = library, policy, preserved
         self.low = kinds.LOW_TYPES[policy.low]
-        self.default_device = default_device
+        self.default_devices = default_devices
+        # A kind that the policy speaks of keeps its name, or the policy would not find it.
+        self._upgrades = UPGRADES.keys() - {override.kind for override in policy.overrides}
         self._nodes: dict[tuple[str, kinds.Values], _Node] = {}
         self._known: dict[tuple[str, kinds.Values, str], tuple[Support, ...]] = {}
 
     def add_chapter(self, draft: Draft, index: int, body: Body, *, compiled: bool) -> None:
         """Read one body: its ops sorted by name, then the ends of its signature."""
-        read = [self._read(node, outermost=index == 0) for node in body.nodes]
+        read = [self._read(node, index) for node in body.nodes]
         chapter = Chapter(index, body, [node.signature for node in read])
         draft.chapters.append(chapter)
         for position in chapter.order:
@@ -100,12 +105,12 @@ class _NodeReader:
             if dtype == kinds.FLOAT:
                 chapter.results[position] = draft.add_end(name, "_Retval", Origin(index, RESULT, position), frozen)
 
-    def _read(self, node: Any, *, outermost: bool) -> _Node:
+    def _read(self, node: Any, body: int) -> _Node:
         kind = kinds.kind_of(node.op)
         if kind is None:
             return _Node(node.op, (), self._call_signature(node))
         name, values = node.op, kind.values(node)
-        if name in UPGRADES and self._frozen(node, outermost=outermost) is None:
+        if name in self._upgrades and self._frozen(node, body) is None:
             name, values = UPGRADES[name], (kinds.FLOAT, kinds.FLOAT)
         key = (name, values)
         if key not in self._nodes:
@@ -120,15 +125,19 @@ class _NodeReader:
                 f"Node {node.name!r} has the unknown op {node.op!r}. If it is an op of your own, load its library "
                 f"first (tf.load_op_library)."
             )
-        return kinds.call_signature(self.library[node.op].signature)
+        definition = self.library[node.op].signature
+        if not definition.attr:
+            return kinds.call_signature(definition)
+        kind = kinds.prepare(definition)
+        return kinds.make_signature(kind, kind.values(node))
 
     def _add_op(self, draft: Draft, chapter: Chapter, position: int, read: _Node, *, compiled: bool) -> None:
         node, base, index = chapter.body.nodes[position], len(draft.sites), len(draft.ops)
         conduit = bool(bodies.followed(node, self.library))
-        frozen = self._frozen(node, outermost=chapter.index == 0, anywhere=conduit)
-        supports = (
-            (CONDUIT,) * len(read.signature.labels) if conduit else self._supports(read, node.device, compiled=compiled)
-        )
+        frozen = self._frozen(node, chapter.index, anywhere=conduit)
+        where = self._device(node, chapter.index)
+        where = kinds.compiler_of(where) if compiled else where
+        supports = (CONDUIT,) * len(read.signature.labels) if conduit else self._supports(read, where)
         sites = [
             Site(index, label, support.legal, support.kernel, _role(read.kind, label, conduit=conduit))
             for label, support in zip(read.signature.labels, supports, strict=True)
@@ -139,9 +148,10 @@ class _NodeReader:
         if supports[0].together:
             draft.ties.append(Tie(numbers, Agreement.UNANIMOUS))
 
-    def _supports(self, read: _Node, device: str, *, compiled: bool) -> tuple[Support, ...]:
-        where = device_type(device) or self.default_device
-        where = kinds.compiler_of(where) if compiled else where
+    def _device(self, node: Any, body: int) -> str:
+        return device_type(node.device) or self.default_devices[body]
+
+    def _supports(self, read: _Node, where: str) -> tuple[Support, ...]:
         key = (read.kind, read.values, where)
         if key not in self._known:
             kind = kinds.kind_of(read.kind)
@@ -149,7 +159,7 @@ class _NodeReader:
             asked = where if kinds.has_kernels_for(where) else "CPU"
             self._known[key] = (
                 tuple(kinds.Support(legal=False, kernel=False) for _ in read.signature.labels)
-                if kind is None
+                if kind is None or read.kind in bodies.CALLS  # a call that is not followed keeps its types
                 else kinds.make_support(kind, read.values, read.signature.labels, self.low, asked)
             )
         return self._known[key]
@@ -158,19 +168,37 @@ class _NodeReader:
         """Whether nothing keeps a node from changing its types."""
         node = chapter.body.nodes[position]
         conduit = bool(bodies.followed(node, self.library))
-        return self._frozen(node, outermost=chapter.index == 0, anywhere=conduit) is None
+        return self._frozen(node, chapter.index, anywhere=conduit) is None
 
-    def _frozen(self, node: Any, *, outermost: bool, anywhere: bool = False) -> str | None:
+    def _frozen(self, node: Any, body: int, *, anywhere: bool = False) -> str | None:
         """Why a node must keep its types, if so."""
-        if outermost and node.name in self.preserved:
+        if body == 0 and node.name in self.preserved:
             return "it is fed, fetched or otherwise asked for by name"
         mark = node.attr.get(KEEP_MARK)
         if mark is not None and mark.b:
             return f"it carries the mark {KEEP_MARK}"
-        where = device_type(node.device) or self.default_device
+        where = self._device(node, body)
         if not anywhere and not self.policy.admits(where):
             return f"it runs on a {where}, which the policy leaves alone"
         return None
+
+
+def _default_devices(tree: Sequence[Body], library: Mapping[str, Any], policy: Policy, default: str) -> list[str]:
+    """Per body, the type of device for nodes that name none: TensorFlow runs them where the call runs.
+
+    Of a function that is called on several types of device, one that the policy leaves alone counts.
+    """
+    number = {body.function: index for index, body in enumerate(tree)}
+    found: list[set[str]] = [{default}, *(set() for _ in tree[1:])]
+    queue = [(0, default)]
+    for index, inherited in queue:
+        for position, names in bodies.calls(tree[index].nodes, library):
+            device = device_type(tree[index].nodes[position].device) or inherited
+            fresh = [number[name] for name in names if device not in found[number[name]]]
+            for callee in fresh:
+                found[callee].add(device)
+            queue.extend((callee, device) for callee in fresh)
+    return [min(devices, key=lambda device: (policy.admits(device), device)) for devices in found]
 
 
 def _frozen_signature(body: Body, *, outermost: bool) -> str | None:
@@ -205,9 +233,16 @@ def _connect(draft: Draft, chapter: Chapter) -> None:
     for node in chapter.order:
         signature, base = chapter.signatures[node], chapter.bases[node]
         for position, label in enumerate(signature.inputs):
+            source = chapter.wiring.inputs[node][position]
             if label >= 0:
-                tensor = _tensor(draft, chapter, tensors, chapter.wiring.inputs[node][position])
+                tensor = _tensor(draft, chapter, tensors, source)
                 draft.add_use(tensor, base + label, Use(chapter.index, node, position))
+            elif chapter.output_site(*source) >= 0:
+                reader = chapter.body.nodes[node]
+                raise GraphError(
+                    f"Node {reader.name!r} ({reader.op}) reads {reader.input[position]!r}, which is float32, "
+                    f"as another type."
+                )
     for position, site in enumerate(chapter.results):
         if site >= 0:
             tensor = _tensor(draft, chapter, tensors, chapter.wiring.results[position])

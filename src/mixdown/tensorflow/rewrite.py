@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
+    from mixdown.tensorflow.read import Reading
+
 
 class Rewrite(NamedTuple):
     """A rewritten graph, and the plan it follows."""
@@ -64,17 +66,39 @@ def rewrite_graph_def(
         PolicyError: an override of the policy matches no op of this graph.
     """
     policy = policy or Policy()
-    preserved = _node_names(graph_def, (*fetches, *feeds))
+    tensors = _tensor_names(fetches, feeds)
+    preserved = _node_names(graph_def, tensors)
     library = {function.signature.name: function for function in graph_def.library.function}
     with collector_paused():
         reading = read(graph_body(graph_def), library, policy, preserved)
+        _refuse_missing_ports(reading, tensors)
         plan = make_plan(reading.graph, policy)
-        if idle := plan.idle_overrides:
-            raise PolicyError(f"Nothing in this graph matches {'; '.join(idle)}: mend or remove that rule.")
+        _refuse_idle_overrides(reading, plan)
         taken = set(library)
         rewritten, twins = apply(reading, plan, lambda name: unused(f"{name}__{policy.low}", taken))
     _replace_functions(rewritten, twins)
     return Rewrite(rewritten, plan)
+
+
+def _refuse_idle_overrides(reading: Reading, plan: Plan) -> None:
+    """Refuse a rule that names nothing at all; an op that has no float32 port any more counts as named."""
+    nodes = [node for body in reading.bodies for node in body.nodes]
+    idle = [
+        override.subject
+        for override in plan.idle_overrides
+        if not any(
+            override.matches(node.op, node.name) and (override.attribute or "").partition("[")[0] in ("", *node.attr)
+            for node in nodes
+        )
+    ]
+    if idle:
+        raise PolicyError(f"Nothing in this graph matches {'; '.join(idle)}: mend or remove that rule.")
+
+
+def _tensor_names(fetches: Iterable[str], feeds: Iterable[str]) -> list[str]:
+    if isinstance(fetches, str) or isinstance(feeds, str):
+        raise GraphError("Give feeds and fetches as a list of names, not as one text.")
+    return [*fetches, *feeds]
 
 
 def _node_names(graph_def: Any, tensors: Iterable[str]) -> set[str]:
@@ -82,6 +106,15 @@ def _node_names(graph_def: Any, tensors: Iterable[str]) -> set[str]:
     if missing := sorted(names - {node.name for node in graph_def.node}):
         raise GraphError(f"The graph has no node {', '.join(map(repr, missing))} to feed or fetch.")
     return names
+
+
+def _refuse_missing_ports(reading: Reading, tensors: Iterable[str]) -> None:
+    """Refuse to feed or fetch an output that its node does not have."""
+    outputs = {node.name: count for node, count in zip(reading.bodies[0].nodes, reading.outputs, strict=True)}
+    for tensor in tensors:
+        name, _, port = tensor.partition(":")
+        if port and not (port.isdecimal() and int(port) < outputs[name]):
+            raise GraphError(f"The graph has no tensor {tensor!r}: {name!r} has {outputs[name]} outputs.")
 
 
 def _replace_functions(graph_def: Any, twins: Mapping[str, Any]) -> None:

@@ -67,7 +67,7 @@ class Twin:
         """Import what the user's graph has gained, rewritten.
 
         Raises:
-            MixdownError: it cannot be read or planned. Then nothing was imported.
+            Exception: it cannot be read, planned or imported, for whatever reason. Then nothing was imported.
         """
         if user.version == self.version:
             return

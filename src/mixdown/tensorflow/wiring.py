@@ -33,10 +33,16 @@ class Wiring:
     def _inputs_of(self, index: int, edges: list[tuple[int, int]]) -> list[Source]:
         node, names, in_graph = self._body.nodes[index], self._names, not self._body.function
         sources: list[Source] = []
+        before = len(edges)
         for text in node.input:
             if text[:1] == "^":
                 edges.append((self._control(text, node), index))
                 continue
+            if len(sources) < len(edges) - before:
+                raise GraphError(
+                    f"Node {node.name!r} ({node.op}){self._where} has a control input before its input {text!r}: "
+                    f"data inputs come first."
+                )
             known = names.get(text) if in_graph else None
             source = (known, 0) if known is not None else self._source(text, f"node {node.name!r} ({node.op})")
             sources.append(source)

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any
 
 # The class all optimizers of a library descend from -> the module whose `wrap` is for them. Asking by these names
-# imports nothing; they were looked up in Keras 3.3 to 3.15, tf_keras 2.21 and TensorFlow 2.21.
+# imports nothing; they were looked up in Keras 3.5 to 3.15, tf_keras 2.21 and TensorFlow 2.21.
 HOMES = {
     "keras.src.optimizers.base_optimizer.BaseOptimizer": "mixdown.tensorflow.optimizers.keras3",
     "tf_keras.src.optimizers.optimizer.Optimizer": "mixdown.tensorflow.optimizers.tf_keras",

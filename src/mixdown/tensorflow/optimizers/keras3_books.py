@@ -42,7 +42,7 @@ class Books:
             shape,
             initializer=keras.initializers.Constant(value),
             dtype=dtype,
-            aggregation="only_first_replica",  # "none" says it better, but Keras 3.3 does not know it
+            aggregation="only_first_replica",  # "none" says it better, but Keras 3.5 does not know it
             name=name,
         )
 

@@ -5,7 +5,7 @@ from typing import Any, NoReturn
 
 import keras
 from keras import ops
-from keras.src.backend.common.stateless_scope import in_stateless_scope  # no public name; Keras 3.3 to 3.15
+from keras.src.backend.common.stateless_scope import in_stateless_scope  # no public name; Keras 3.5 to 3.15
 
 Values = list[Any]
 

@@ -33,7 +33,7 @@ def step(optimizer: Any, gradients: Gradients, variables: Sequence[Any], *, scal
         settle(optimizer, finite.on_each_replica(agreed_codes, ordered), lambda: each_replica(apply, args=pairs))
 
     # Where the inner optimizer needs a merge_call, none of it may happen in a branch taken inside a replica.
-    # The question is exported under tf.__internal__ for Keras, which asks it from Keras 3.3 to 3.15 (TensorFlow 2.21).
+    # The question is exported under tf.__internal__ for Keras, which asks it from Keras 3.5 to 3.15 (TensorFlow 2.21).
     if tf.__internal__.distribute.strategy_supports_no_merge_call():
         settle(optimizer, agreed_codes(ordered), lambda: apply(gradients, variables))
     else:
