@@ -26,10 +26,6 @@ def nested() -> Callable[[Any], Any]:
     return tf.function(lambda x: tf.identity(inner(x)))
 
 
-def compiled() -> Callable[[Any], Any]:
-    return tf.function(square, jit_compile=True)
-
-
 def compiled_inside() -> Callable[[Any], Any]:
     inner = tf.function(square, jit_compile=True)
     return tf.function(lambda x: tf.identity(inner(x)))
@@ -119,7 +115,6 @@ def recomputed() -> Callable[[Any], Any]:
 WAYS = [
     plain,
     nested,
-    compiled,
     compiled_inside,
     with_signature,
     concrete,
@@ -183,13 +178,25 @@ PRODUCTS: dict[str, tuple[Any, Callable[[Any], Any]]] = {
 }
 
 
-@pytest.mark.parametrize("compiler", [False, True], ids=["executor", "xla"])
 @pytest.mark.parametrize("kind", PRODUCTS)
-def test_every_kind_of_product_is_computed_in_float16(kind: str, compiler: bool) -> None:  # noqa: FBT001 - a parameter
+def test_every_kind_of_product_overflows(kind: str) -> None:
     large, product = PRODUCTS[kind]
-    function = tf.function(product, jit_compile=compiler)
+    function = tf.function(product)
     assert function(large).numpy().item() == 90_000.0
     with mixdown.rewriting(ON_CPU):
         ran = executed(lambda: function(large))
     assert np.isinf(ran.value.numpy().item())
     assert ran.all_low(kind)
+
+
+@pytest.mark.parametrize("kind", PRODUCTS)
+def test_every_kind_of_compiled_product_is_what_a_cast_by_hand_makes_of_it(kind: str) -> None:
+    """Not always infinite: some releases of XLA keep more digits between two ops than their dtype has."""
+    large, product = PRODUCTS[kind]
+    by_hand = tf.function(lambda x: tf.cast(product(tf.cast(x, "float16")), "float32"), jit_compile=True)
+    function = tf.function(product, jit_compile=True)
+    assert function(large).numpy().item() == 90_000.0
+    with mixdown.rewriting(ON_CPU):
+        ran = executed(lambda: function(large))
+    assert ran.all_low(kind)
+    np.testing.assert_array_equal(ran.value, by_hand(large))

@@ -12,6 +12,9 @@ from tests.tensorflow.v1_training import B0, MOMENTUM, RATE, W0, reference
 from mixdown.tensorflow.loss_scale import DynamicLossScale, FixedLossScale, LossScale
 from mixdown.tensorflow.optimizers.v1 import MixedPrecisionLossScaleOptimizer
 
+# Many of these tests hand in gradients of their own making, of no loss at all.
+pytestmark = pytest.mark.filterwarnings("ignore:Gradients were applied of a loss")
+
 v1 = tf.compat.v1
 FORMS = ["eager", "function", "xla", "session"]
 NAN, INF = float("nan"), float("inf")

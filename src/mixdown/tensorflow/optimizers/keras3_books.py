@@ -96,7 +96,7 @@ class Books:
         """(variable, "Inf" | "NaN" | "Inf and NaN") of the latest skip: the first eight."""
         if not hasattr(self, "offences"):
             return []
-        return offenders(self.variable_names(), keras.ops.convert_to_numpy(self.offences))
+        return offenders(self.variable_names(), self.offences.numpy())
 
     def variable_names(self) -> list[str]:
         """How the trained variables are called in messages."""

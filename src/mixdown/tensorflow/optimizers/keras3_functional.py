@@ -82,7 +82,7 @@ def gradients(*_: Any) -> NoReturn:
 
 def now(weight: Any) -> Any:
     """The value of a weight, as a Python number."""
-    return ops.convert_to_numpy(weight).item()
+    return weight.numpy().item()
 
 
 def may_read(weight: Any) -> bool:

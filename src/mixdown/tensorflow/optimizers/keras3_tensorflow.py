@@ -7,7 +7,6 @@ nearly always the gradients are unscaled and the inner optimizer runs; otherwise
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-import keras
 import tensorflow as tf
 
 from mixdown.scaling import offenders
@@ -97,21 +96,24 @@ def divided(numbers: tf.Tensor, scale: tf.Tensor) -> tf.Tensor:
 
 def raise_alarm(optimizer: Any) -> None:
     """Speak up when too many steps in a row were skipped, from inside the step where that can be done."""
-    if in_xla():
+    if tf.executing_eagerly():
+        optimizer.check_skips()
+    elif in_xla():
         optimizer.alarm_is_late = True  # a compiled step cannot call Python: heard at the next call from Python
-        return
+    else:
+        raise_alarm_in_graph(optimizer)
+
+
+def raise_alarm_in_graph(optimizer: Any) -> None:
+    """The same by a call back to Python, in a branch that is hardly ever taken."""
     names, limit = optimizer.variable_names(), optimizer.skip_limit
+    skips, codes = map(tf.convert_to_tensor, (optimizer.skip_run, optimizer.offences))
 
     def alarm(skips: Any, codes: Any) -> None:
         optimizer.hear(int(skips), offenders(names, codes))
 
-    skips = keras.ops.convert_to_tensor(optimizer.skip_run)
     too_many = skips >= (WARN_AT if limit is None else limit)
-    either(
-        too_many,
-        lambda: tf.numpy_function(alarm, [skips, keras.ops.convert_to_tensor(optimizer.offences)], []),
-        lambda: None,
-    )
+    either(too_many, lambda: tf.numpy_function(alarm, [skips, codes], []), lambda: None)
 
 
 def now(weight: Any) -> Any:
