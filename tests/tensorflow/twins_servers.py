@@ -23,7 +23,7 @@ def lead(cluster: Any) -> None:
     strategy = tf.distribute.ParameterServerStrategy(resolver)
     coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
     import mixdown  # noqa: PLC0415 - the cluster is connected first
-    from mixdown.tensorflow import hooks, scopes  # noqa: PLC0415 - as above
+    from mixdown.tensorflow import scopes  # noqa: PLC0415 - as above
 
     with strategy.scope():
         weights = tf.Variable(tf.ones((1, 1)))
@@ -49,13 +49,13 @@ def lead(cluster: Any) -> None:
             return float(square(tf.constant(LARGE)).numpy().item())
 
     answers: dict[str, Any] = {"plain": [scheduled(square, LARGE), on_worker()]}
-    hooks.install()
-    scopes.set_process_policy(mixdown.Policy(devices="all"))
+    plain = tf.compat.v1.train.GradientDescentOptimizer(0.5)
+    mixdown.enable_mixed_precision_graph_rewrite(plain, policy=mixdown.Policy(devices="all"))
     answers["mixed"] = [scheduled(square, LARGE), on_worker()]
     answers["losses"] = [scheduled(train, [[0.5]]) for _ in range(3)]
     answers["weights"] = float(weights.numpy().item())
     answers["twins"] = sorted({twin.name.decode() for twin in scopes.current().known.values() if twin.originals})  # type: ignore[union-attr]
-    scopes.set_process_policy(None)
+    mixdown.disable_mixed_precision_graph_rewrite()
     answers["after"] = [scheduled(square, LARGE), on_worker()]
     print(json.dumps(answers), flush=True)  # noqa: T201 - the answer
 
