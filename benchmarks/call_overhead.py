@@ -35,7 +35,9 @@ class Way(NamedTuple):
 
 def pairs() -> list[list[Way]]:
     """Ways to make a call, in groups that have the same work to do; the first of each has no boundary to pass."""
-    square, double, x = tf.function(lambda x: tf.matmul(x, x)), tf.function(lambda x: x + x), tf.constant([[300.0]])
+    x = tf.constant([[300.0]])
+    square = tf.function(lambda x: tf.matmul(x, x), autograph=False)
+    double = tf.function(lambda x: x + x, autograph=False)
     with mixdown.rewriting(POLICY):
         assert bool(tf.math.is_inf(square(x))[0, 0]), "the twin does not run"
     context, name = eager_context.context(), square.get_concrete_function(x).function_def.signature.name.encode()
