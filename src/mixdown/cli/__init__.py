@@ -1,0 +1,42 @@
+"""The command line, one module a command. Start with `main`; a new command is one line in `COMMANDS`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from importlib import import_module
+
+from mixdown import __version__
+from mixdown.cli.options import HELP_STYLE
+from mixdown.core import MixdownError
+
+# Each module has `add(commands)`, which declares its arguments and sets `command` to the function that runs it.
+COMMANDS = ("run",)
+
+EXAMPLES = """examples:
+  mixdown run train.py --epochs 3
+"""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Parse the command line and do what it asks; returns the exit code."""
+    options = _parser().parse_args(arguments)
+    try:
+        return int(options.command(options))
+    except MixdownError as error:
+        print(f"mixdown: {error}", file=sys.stderr)  # noqa: T201 - the command line speaks
+        return 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="mixdown",
+        description="Automatic mixed precision for TensorFlow by graph rewrite.",
+        epilog=EXAMPLES,
+        formatter_class=HELP_STYLE,
+    )
+    parser.add_argument("--version", action="version", version=f"mixdown {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="command")
+    for name in COMMANDS:
+        import_module(f"mixdown.cli.{name}").add(commands)
+    return parser

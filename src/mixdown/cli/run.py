@@ -1,0 +1,43 @@
+"""`mixdown run script.py`: run an old script as it was written."""
+
+from __future__ import annotations
+
+import argparse
+import runpy
+import sys
+from pathlib import Path
+
+from mixdown import compat
+from mixdown.cli.options import HELP_STYLE, Commands, add_policy_options, policy_of
+from mixdown.core import MixdownError
+
+EXAMPLES = """examples:
+  mixdown run train.py --epochs 3
+  mixdown run --low bfloat16 --devices GPU,CPU train.py
+"""
+
+
+def add(commands: Commands) -> None:
+    """Declare the command."""
+    parser = commands.add_parser(
+        "run",
+        help="run an old script as it was written: the documented names are put back under tf.*",
+        epilog=EXAMPLES,
+        formatter_class=HELP_STYLE,
+    )
+    add_policy_options(parser)
+    parser.add_argument("script", help="the script to run")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="what to pass on to the script")
+    parser.set_defaults(command=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run a script as `python script.py ...` would, with the documented names in place."""
+    script = Path(options.script)
+    if not script.is_file():
+        raise MixdownError(f"There is no script {options.script!r}.")
+    compat.install(policy_of(options))
+    sys.argv = [options.script, *options.arguments]
+    sys.path.insert(0, str(script.parent))
+    runpy.run_path(options.script, run_name="__main__")
+    return 0
