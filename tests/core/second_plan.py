@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tests.core.strategies import sized
+
 from mixdown.core import Cast, Graph, Op, Paint, Plan, Role, Site, Tensor
 
 if TYPE_CHECKING:
@@ -44,10 +46,12 @@ def painted(plan: Plan) -> Graph:
         out.add_cast(cast)
     ties = [tie._replace(sites=out.kept(tie.sites), followers=out.kept(tie.followers)) for tie in plan.graph.ties]
     flows = [out.kept(flow) for flow in plan.graph.flows]
-    return Graph(
-        tuple(out.ops),
-        tuple(out.sites),
-        tuple(out.tensors),
-        tuple(tie for tie in ties if tie.sites),
-        tuple((flow[0], flow[1]) for flow in flows if len(flow) == 2),
+    return sized(
+        Graph(
+            tuple(out.ops),
+            tuple(out.sites),
+            tuple(out.tensors),
+            tuple(tie for tie in ties if tie.sites),
+            tuple((flow[0], flow[1]) for flow in flows if len(flow) == 2),
+        )
     )

@@ -7,12 +7,15 @@ and, through ties, between any two: what a host reads from loops, calls and tens
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
+from zlib import crc32
 
 from hypothesis import strategies as st
 
 from mixdown.core import Agreement, Category, Graph, Level, Op, Policy, Role, Site, Tensor, Tie
 from mixdown.core.override import Override
+from mixdown.core.policy import STRATEGIES
 from mixdown.rules import RULE_SETS
 
 KINDS = ("MatMul", "Relu", "Tanh", "Exp", "Identity", "AddV2", "Lgamma", "Conv2D", "Neg", "Mul", "Softmax", "Mean")
@@ -56,7 +59,13 @@ def _grow(op_genes: list[bytes], tie_genes: list[bytes], *, followers: bool) -> 
     tensors = [_tensor(dice[ops[its.op].position], ops, sites, site) for site, its in enumerate(sites)]
     tied = [_tie(Dice(gene), sites, followers=followers) for gene in tie_genes]
     flows = [(tie.sites[0], site) for tie in tied for site in tie.sites[1:]]
-    return Graph(tuple(ops), tuple(sites), tuple(t for t in tensors if t.consumers), tuple(tied), tuple(flows))
+    return sized(Graph(tuple(ops), tuple(sites), tuple(t for t in tensors if t.consumers), tuple(tied), tuple(flows)))
+
+
+def sized(graph: Graph) -> Graph:
+    """The graph with a shape for every tensor, told by its name: a cast of it is as large."""
+    sizes = [crc32(tensor.name.removesuffix("/cast").encode()) % 5 for tensor in graph.tensors]
+    return replace(graph, shapes=tuple((1 << size,) for size in sizes))
 
 
 def _add_op(dice: Dice, position: int, ops: list[Op], sites: list[Site]) -> None:
@@ -91,9 +100,10 @@ def _carries(site: Site) -> bool:
 
 
 def policies() -> st.SearchStrategy[Policy]:
-    """Policies over every rule set, low dtype and level."""
+    """Policies over every rule set, low dtype, strategy and level."""
     lows, rules = st.sampled_from(["float16", "bfloat16"]), st.sampled_from(sorted(RULE_SETS))
-    return st.builds(Policy, low=lows, rules=rules, level=st.sampled_from(Level))
+    strategies = st.sampled_from(STRATEGIES)
+    return st.builds(Policy, low=lows, rules=rules, strategy=strategies, level=st.sampled_from(Level))
 
 
 def overrides() -> st.SearchStrategy[Override]:

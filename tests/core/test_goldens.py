@@ -8,7 +8,7 @@ import pytest
 from tests.goldens.record import RULE, cases, recorded
 
 from mixdown.core.check import LAWS
-from mixdown.core.stages import STAGES
+from mixdown.core.strategies import STRATEGIES
 from mixdown.core.why import REASONS
 
 if TYPE_CHECKING:
@@ -24,7 +24,9 @@ def test_the_planner_decides_as_recorded(case: Path) -> None:
     assert recorded(text) == text, "run `python tests/goldens/record.py` and review the difference"
 
 
-@pytest.mark.parametrize("stage", sorted({stage.__name__ for stage in STAGES} | REASONS.keys()))
+@pytest.mark.parametrize(
+    "stage", sorted({s.__name__ for stages in STRATEGIES.values() for s in stages} | REASONS.keys())
+)
 def test_some_golden_shows_the_stage(stage: str) -> None:
     assert f" {stage} <- " in ANSWERS
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.core.second_plan import painted
-from tests.core.strategies import graphs, policies
+from tests.core.strategies import graphs, policies, sized
 from tests.goldens.language import parse
 
 from mixdown.core import Agreement, Category, Graph, Op, Paint, Plan, Policy, Role, Site, Tensor, Tie, make_plan
@@ -150,12 +150,14 @@ def relabelled(graph: Graph, new: Sequence[int]) -> Graph:
     old_ops = sorted(range(len(graph.ops)), key=lambda op: min(move(graph.ops[op].sites)))
     number = {old: index for index, old in enumerate(old_ops)}
     back = sorted(range(len(new)), key=new.__getitem__)
-    return Graph(
-        tuple(graph.ops[old]._replace(sites=move(graph.ops[old].sites)) for old in old_ops),
-        tuple(graph.sites[old]._replace(op=number[graph.sites[old].op]) for old in back),
-        tuple(t._replace(site=new[t.site], consumers=move(t.consumers)) for t in graph.tensors),
-        tuple(tie._replace(sites=move(tie.sites), followers=move(tie.followers)) for tie in reversed(graph.ties)),
-        tuple((new[source], new[target]) for source, target in reversed(graph.flows)),
+    return sized(
+        Graph(
+            tuple(graph.ops[old]._replace(sites=move(graph.ops[old].sites)) for old in old_ops),
+            tuple(graph.sites[old]._replace(op=number[graph.sites[old].op]) for old in back),
+            tuple(t._replace(site=new[t.site], consumers=move(t.consumers)) for t in graph.tensors),
+            tuple(tie._replace(sites=move(tie.sites), followers=move(tie.followers)) for tie in reversed(graph.ties)),
+            tuple((new[source], new[target]) for source, target in reversed(graph.flows)),
+        )
     )
 
 
@@ -173,11 +175,13 @@ def with_deny_op(graph: Graph, sources: Sequence[int], readers: Sequence[int]) -
     new = len(graph.sites)
     op = Op("zz", "Exp", "", (new,), position=len(graph.ops))
     inputs = tuple(Tensor(f"extra{source}", source, (new,)) for source in sources)
-    return replace(
-        graph,
-        ops=(*graph.ops, op),
-        sites=(*graph.sites, Site(len(graph.ops), "T", legal=True, kernel=True)),
-        tensors=(*graph.tensors, *inputs, Tensor("zz:0", new, tuple(readers))),
+    return sized(
+        replace(
+            graph,
+            ops=(*graph.ops, op),
+            sites=(*graph.sites, Site(len(graph.ops), "T", legal=True, kernel=True)),
+            tensors=(*graph.tensors, *inputs, Tensor("zz:0", new, tuple(readers))),
+        )
     )
 
 

@@ -64,8 +64,15 @@ REFUSED: list[Any] = [
     ),
     (
         lambda: Policy.from_dict({"lows": "float16"}),
-        "A policy has no lows; it has low, rules, strategy, devices, level, overrides, custom_kinds.",
+        "A policy has no lows; it has low, rules, strategy, devices, level, never_slower, machine, overrides, custom_k",
     ),
+    (lambda: Policy(never_slower=True), "never_slower needs strategy='optimal' and a machine to predict for"),
+    (lambda: Policy(never_slower=True, machine="A10"), "Unknown machine 'A10' (did you mean 'A100'?)"),
+    (
+        lambda: Policy(never_slower=True, machine="A100", strategy="grappler"),
+        "never_slower needs strategy='optimal' and a machine to predict for",
+    ),
+    (lambda: Policy(never_slower=1), "never_slower must be True or False, got 1."),  # type: ignore[arg-type]
     (lambda: Policy.from_dict({"low": 16}), "Unknown low dtype 16: choose from float16, bfloat16."),
     (lambda: Policy.from_dict({"devices": []}), "Unknown devices (): give 'gpu'"),
     (lambda: Policy.from_dict({"level": None}), "Unknown level None: choose from default"),

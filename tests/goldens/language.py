@@ -8,7 +8,8 @@ frozen h: it is fetched       why an op keeps its types
 spread a b: it escapes        a tie, with the reason if it is frozen
 unanimous m n follow i        a tie with followers
 flow a -> b                   a hidden wire
-policy rules=tf-2.21          fields of the policy
+policy rules=tf-2.21          fields of the policy; its strategy is grappler where nothing is said
+shape h 32 64                 the shape of the value h; ? is a dimension that is not known
 deny name=enc                 an override; likewise allow, infer, clear, keep
 """
 
@@ -44,7 +45,8 @@ class Script:
     frozen: dict[str, str] = field(default_factory=dict)
     ties: list[tuple[Agreement, list[str], list[str], str | None]] = field(default_factory=list)
     flows: list[tuple[str, str]] = field(default_factory=list)
-    policy: Policy = field(default_factory=Policy)
+    shapes: dict[str, tuple[int | None, ...]] = field(default_factory=dict)
+    policy: Policy = field(default_factory=lambda: Policy(strategy="grappler"))
 
     def read(self, line: str) -> None:
         """Understand one line."""
@@ -82,7 +84,12 @@ class Script:
     def set_policy(self, _verb: str, rest: str) -> None:
         """Choose fields of the policy."""
         fields: dict[str, Any] = dict(pair.split("=") for pair in rest.split())
-        self.policy = Policy(**fields)
+        self.policy = Policy(**{"strategy": "grappler", **fields})
+
+    def shape(self, _verb: str, rest: str) -> None:
+        """Note the shape of a value."""
+        name, *sizes = rest.split()
+        self.shapes[full(name)] = tuple(None if size == "?" else int(size) for size in sizes)
 
     def override(self, verb: str, rest: str) -> None:
         """Override categories."""
@@ -99,6 +106,7 @@ verbs: dict[str, Callable[[Script, str, str], None]] = {
     "frozen": Script.freeze,
     "flow": Script.flow,
     "policy": Script.set_policy,
+    "shape": Script.shape,
 }
 
 
@@ -123,10 +131,12 @@ def _build(script: Script) -> Graph:
     for mark, target in script.marks:
         for number in _targets(numbers, target):
             sites[number] = sites[number]._replace(**MARKS[mark])
+    tensors = tuple(_tensors(script, numbers))
     return Graph(
         ops=tuple(_ops(script, numbers)),
         sites=tuple(sites.values()),
-        tensors=tuple(_tensors(script, numbers)),
+        tensors=tensors,
+        shapes=tuple(script.shapes.get(full(tensor.name)) for tensor in tensors),
         ties=tuple(
             Tie(_all(numbers, members), agreement, why, _all(numbers, followers))
             for agreement, members, followers, why in script.ties

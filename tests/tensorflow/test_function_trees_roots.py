@@ -10,7 +10,7 @@ from tests.tensorflow.graph_kit import CPU, EYE, ONES, checked, find, graph_of, 
 
 from mixdown.core import make_plan
 from mixdown.tensorflow.apply import apply
-from mixdown.tensorflow.bodies import function_body, graph_body
+from mixdown.tensorflow.bodies import function_body
 from mixdown.tensorflow.read import read
 
 MATRIX = tf.TensorSpec([2, 2], tf.float32)
@@ -102,18 +102,3 @@ def test_a_function_that_xla_compiles_is_asked_for_the_kernels_of_xla() -> None:
     graph_def = graph_of(lambda: out(pooled(x("v", (1, 2, 2, 2, 1)))))
     result = checked(graph_def, {"v": np.ones((1, 2, 2, 2, 1), np.float32)})
     assert types_of(find(result.graph_def, "pool")) == {"T": "float16"}  # XLA has what the CPU lacks
-
-
-def test_shapes_are_read_where_the_graph_has_them() -> None:
-    with tf.Graph().as_default() as graph:
-        value = tf.compat.v1.placeholder(tf.float32, [None, 2], name="x")
-        matmul(value, tf.ones([2, 3]), "m")
-        out(raw.Relu(features=tf.compat.v1.placeholder(tf.float32, name="unknown")))
-    for add_shapes, expected in (
-        (True, {"x:0": (None, 2), "unknown:0": None}),
-        (False, {"x:0": None, "unknown:0": None}),
-    ):
-        shapes = {
-            t.name: t.shape for t in read(graph_body(graph.as_graph_def(add_shapes=add_shapes)), {}, CPU).graph.tensors
-        }
-        assert {name: shapes[name] for name in expected} == expected

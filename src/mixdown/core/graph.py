@@ -5,7 +5,8 @@ calls, fixed types, feeds and fetches, devices, kernels) it reduces to the field
 name, so that a plan does not depend on the order in which the host happened to list them.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 from typing import NamedTuple
@@ -39,11 +40,16 @@ class Op(NamedTuple):
     sites: tuple[int, ...]
     frozen: str | None = None  # why its types must not change (fetched, on another device, ...), if so
     position: int = 0  # where the host listed it
+    compiled: bool = False  # a compiler fuses it with its neighbours, so that not every value goes through memory
 
     @property
     def label(self) -> str:
         """The name for people."""
         return f"{self.name} in {self.function}" if self.function else self.name
+
+
+Shape = tuple[int | None, ...] | None
+"""Sizes of dimensions; None where they are not known."""
 
 
 class Tensor(NamedTuple):
@@ -52,7 +58,7 @@ class Tensor(NamedTuple):
     name: str
     site: int
     consumers: tuple[int, ...]
-    shape: tuple[int | None, ...] | None = None  # None, also for one dimension, where it is not known
+    folds: bool = False  # it is a constant: a cast of it is done once, not in every run
 
 
 class Agreement(Enum):
@@ -81,6 +87,10 @@ class Graph:
     ties: tuple[Tie, ...] = ()
     flows: tuple[tuple[int, int], ...] = ()
     """Hidden wires from site to site on which no cast can stand: through a tensor list, or into a function."""
+    shapes: Sequence[Shape] = field(default=(), compare=False)
+    """Per tensor, its shape; may be worked out only when asked for. Empty if the host knows none."""
+    work: Sequence[int] = field(default=(), compare=False)
+    """Per op, how many multiplications and additions a matrix product or convolution takes, 0 for others; likewise."""
 
     @cached_property
     def successors(self) -> list[list[int]]:
@@ -99,6 +109,26 @@ class Graph:
         for source, targets in enumerate(self.successors):
             for target in targets:
                 out[target].append(source)
+        return out
+
+    @cached_property
+    def dependencies(self) -> list[list[int]]:
+        """Per site, the sites whose values its op depends on; what merely carries values depends on its own alone."""
+        out: list[list[int]] = [[] for _ in self.sites]
+        for op in self.ops:
+            together = [source for site in op.sites for source in self.predecessors[site]]
+            for site in op.sites:
+                carries = self.sites[site].role is Role.CONDUIT
+                out[site] = self.predecessors[site] if carries else together
+        return out
+
+    @cached_property
+    def touched(self) -> list[list[int]]:
+        """Per site, the tensors that it makes or reads, one as often as it does."""
+        out: list[list[int]] = [[] for _ in self.sites]
+        for index, tensor in enumerate(self.tensors):
+            for site in (tensor.site, *tensor.consumers):
+                out[site].append(index)
         return out
 
     def kind(self, site: int) -> str:

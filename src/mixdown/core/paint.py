@@ -12,11 +12,12 @@ class Paint(Enum):
 
 
 class Stroke(NamedTuple):
-    """One decision: which paint, which stage gave it, and because of which other sites."""
+    """One decision: which paint, which stage gave it, because of which other sites, and for how many bytes."""
 
     paint: Paint
     stage: str
     because: tuple[int, ...] = ()
+    spared: int = 0  # where bytes decided: how many more the other paint would have moved
 
 
 Canvas = list[Paint | None]

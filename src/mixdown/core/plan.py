@@ -9,7 +9,7 @@ from mixdown.core.check import offenders
 from mixdown.core.errors import PlanError
 from mixdown.core.paint import Canvas, Paint, Stroke
 from mixdown.core.scene import Scene
-from mixdown.core.stages import STAGES
+from mixdown.core.strategies import STRATEGIES
 from mixdown.core.why import explain
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def make_plan(graph: Graph, policy: Policy) -> Plan:
         culprits = offenders(scene, paints)
         if not culprits:
             return Plan(
-                scene, tuple(paints), tuple(tuple(history) for history in strokes), tuple(_casts(graph, paints))
+                scene, tuple(paints), tuple(tuple(history) for history in strokes), tuple(casts_of(graph, paints))
             )
         demoted = _demote(graph, demoted, culprits)
 
@@ -104,7 +104,7 @@ def paint(scene: Scene) -> list[list[Stroke]]:
     """Run the stages in order: every site's strokes, the last of which is its paint."""
     canvas: Canvas = [None] * len(scene.graph.sites)
     history: list[list[Stroke]] = [[] for _ in canvas]
-    for stage in STAGES:
+    for stage in STRATEGIES[scene.policy.strategy]:
         for site, stroke in stage(scene, canvas).items():
             canvas[site] = stroke.paint
             history[site].append(stroke)
@@ -120,7 +120,8 @@ def _demote(graph: Graph, demoted: Mapping[int, str], culprits: Mapping[int, str
     return {**demoted, **culprits}
 
 
-def _casts(graph: Graph, paints: Sequence[Paint]) -> list[Cast]:
+def casts_of(graph: Graph, paints: Sequence[Paint]) -> list[Cast]:
+    """The casts that an assignment takes: one behind every tensor that is read in another paint."""
     out = []
     for index, tensor in enumerate(graph.tensors):
         made = paints[tensor.site]
@@ -131,4 +132,5 @@ def _casts(graph: Graph, paints: Sequence[Paint]) -> list[Cast]:
 
 
 def _plain(graph: Graph, stroke: Stroke) -> list[Any]:
-    return [stroke.paint.value, stroke.stage, [graph.label(site) for site in stroke.because]]
+    spared = [stroke.spared] if stroke.spared else []
+    return [stroke.paint.value, stroke.stage, [graph.label(site) for site in stroke.because], *spared]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from mixdown.core.environment import level_name, list_edits
 from mixdown.core.errors import PolicyError
+from mixdown.core.machines import MACHINES
 from mixdown.core.override import Override
 from mixdown.rules import RULE_SETS, Category, RuleSet, known_kinds
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 LOW_DTYPES = ("float16", "bfloat16")
-STRATEGIES = ("grappler",)
+STRATEGIES = ("optimal", "grappler")
 EVERY_DEVICE = "all"
 
 
@@ -47,9 +48,11 @@ class Policy:
     Args:
         low: the 16-bit dtype, "float16" or "bfloat16".
         rules: the name of a rule set: "documented", "tf-2.19" or "tf-2.21".
-        strategy: how a plan is made: "grappler" is TensorFlow's staged procedure.
+        strategy: how a plan is made: "optimal" is the cheapest safe assignment, "grappler" TensorFlow's procedure.
         devices: "gpu", "all", or device types such as ("GPU", "CPU"): where ops may be low.
         level: how much of the lists is used, see `Level`.
+        never_slower: whether allow ops, too, are low only where that is predicted to save time on `machine`.
+        machine: the machine to predict for, by its name in `mixdown.core.machines`; needed for `never_slower`.
         overrides: changes to the lists, in order; made by the `with_*` methods.
         custom_kinds: kinds TensorFlow does not know, declared by `with_custom`.
 
@@ -59,9 +62,11 @@ class Policy:
 
     low: str = "float16"
     rules: str = "documented"
-    strategy: str = "grappler"
+    strategy: str = "optimal"
     devices: str | tuple[str, ...] = "gpu"
     level: Level | str = Level.DEFAULT
+    never_slower: bool = False
+    machine: str = ""
     overrides: tuple[Override, ...] = ()
     custom_kinds: frozenset[str] = field(default_factory=frozenset)
 
@@ -71,6 +76,7 @@ class Policy:
         _choose("strategy", self.strategy, STRATEGIES)
         object.__setattr__(self, "devices", _device_types(self.devices))
         object.__setattr__(self, "level", _level(self.level))
+        self._check_machine()
         for override in self.overrides:
             self._check_kinds(override)
         _refuse_contradictions(self.overrides)
@@ -136,6 +142,8 @@ class Policy:
             "strategy": self.strategy,
             "devices": self.devices if isinstance(self.devices, str) else list(self.devices),
             "level": self.level_name,
+            "never_slower": self.never_slower,
+            "machine": self.machine,
             "overrides": [override.to_dict() for override in self.overrides],
             "custom_kinds": sorted(self.custom_kinds),
         }
@@ -180,6 +188,17 @@ class Policy:
     def _with(self, category: Category, kinds: tuple[str, ...], name: str, scope: str, attribute: str) -> Policy:
         new = Override.each(category, kinds, name=name, scope=scope, attribute=attribute)
         return replace(self, overrides=(*self.overrides, *new))
+
+    def _check_machine(self) -> None:
+        if self.machine:
+            _choose("machine", self.machine, MACHINES)
+        if not isinstance(self.never_slower, bool):
+            raise PolicyError(f"never_slower must be True or False, got {self.never_slower!r}.")
+        if self.never_slower and (not self.machine or self.strategy != "optimal"):
+            raise PolicyError(
+                "never_slower needs strategy='optimal' and a machine to predict for, such as "
+                "Policy(never_slower=True, machine='A100')."
+            )
 
     def _check_kinds(self, override: Override) -> None:
         for kind in override.kinds:

@@ -6,8 +6,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from mixdown.core.fused import FusedPrices
 from mixdown.core.graph import Agreement, Role
+from mixdown.core.machines import MACHINES
+from mixdown.core.predicted import TimePrices
+from mixdown.core.prices import Prices
+from mixdown.core.stages import walk
 from mixdown.rules import Category
+from mixdown.rules.traits import SUMS, VIEWS, is_gradient
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,10 +42,30 @@ class Scene:
             clear if site.role is conduit and ops[site.op].kind not in named else listed.get(ops[site.op].kind, barrier)
             for site in self.graph.sites
         ]
+        for site in self.harmless:
+            out[site] = barrier
         for override, sites in self.selected:
             for site in sites:
                 out[site] = self.policy.at_level(override.category)
         return out
+
+    @cached_property
+    def harmless(self) -> set[int]:
+        """The exponentials of a negated square: at most 1, they are full but no danger to what follows them."""
+        if not self.policy.rule_set.bounded_exponentials_are_harmless:
+            return set()
+        exponentials = [site for op in self.graph.ops if op.kind == "Exp" for site in op.sites]
+        named = {override.kind for override in self.policy.overrides if override.is_plain}
+        return {site for site in exponentials if "Exp" not in named and self._reads_only(site, "Neg", "Square")}
+
+    def _reads_only(self, site: int, *kinds: str) -> bool:
+        """Whether a value comes through a chain of single inputs of these kinds."""
+        for kind in kinds:
+            sources = self.graph.predecessors[site]
+            if len(sources) != 1 or self.graph.kind(sources[0]) != kind:
+                return False
+            site = sources[0]
+        return True
 
     @cached_property
     def selected(self) -> list[tuple[Override, list[int]]]:
@@ -78,6 +104,42 @@ class Scene:
         return [
             free and site.legal and site.kernel for free, site in zip(self.candidates, self.graph.sites, strict=True)
         ]
+
+    @cached_property
+    def prices(self) -> Prices:
+        """What every choice costs: bytes moved, or, so that nothing gets slower, time."""
+        if self.policy.never_slower:
+            return TimePrices(self.graph, MACHINES[self.policy.machine], self.policy.low)
+        return FusedPrices(self) if any(op.compiled for op in self.graph.ops) else Prices(self.graph)
+
+    @cached_property
+    def relieved(self) -> set[int]:
+        """What a compiler fuses, moves or adds, and whose value an allow op makes or reads: it has 16 bits anyway.
+
+        Downstream of a denied op it may be low all the same, so that the value is stored once, in 16 bits. So may a
+        derivative that only moves values, such as ReluGrad: whether it overflows, the loss scale finds out.
+        """
+        if self.policy.strategy != "optimal":
+            return set()
+        clear = [
+            able and category is Category.CLEAR and self.graph.ops[site.op].compiled
+            for able, category, site in zip(self.supports, self.categories, self.graph.sites, strict=True)
+        ]
+        ends = [site for site in self.sites_of(Category.ALLOW) if self.supports[site]]
+        found = walk(ends, self.graph.predecessors, clear).keys() | walk(ends, self.graph.successors, clear).keys()
+        derivatives = {site for site, its in enumerate(clear) if its and is_gradient(self.graph.kind(site))}
+        return found | derivatives | self._sums_for(ends)
+
+    def _sums_for(self, ends: list[int]) -> set[int]:
+        """Fused additions whose result an allow op reads, through views at most."""
+        kinds = [self.graph.kind(site) for site in range(len(self.graph.sites))]
+        views = walk(ends, self.graph.predecessors, [kind in VIEWS for kind in kinds])
+        read = {source for site in (*ends, *views) for source in self.graph.predecessors[site]}
+        return {
+            site
+            for site in read
+            if kinds[site] in SUMS and self.supports[site] and self.graph.ops[self.graph.sites[site].op].compiled
+        }
 
     @cached_property
     def listed_together(self) -> set[int]:

@@ -24,7 +24,9 @@ Stage = Callable[["Scene", Canvas], Strokes]
 
 
 def seed(scene: Scene, _canvas: Canvas) -> Strokes:
-    """Every allow site that may change is low."""
+    """Every allow site that may change is low, unless that has to pay."""
+    if scene.policy.never_slower:
+        return {}
     candidates = scene.candidates
     return {site: Stroke(Paint.LOW, "seed") for site in scene.sites_of(Category.ALLOW) if candidates[site]}
 
@@ -51,16 +53,19 @@ def taint(scene: Scene, canvas: Canvas) -> Strokes:
     """
     graph = scene.graph
     arithmetic = scene.mask(Category.DENY, Category.INFER)
-    leading = _walk(_where(arithmetic), graph.predecessors, scene.mask(Category.CLEAR))
+    leading = walk(_where(arithmetic), graph.predecessors, scene.mask(Category.CLEAR))
     stopped = scene.policy.rule_set.frozen_lists_stop_taint
     taintable = [
         (arithmetic[site] or site in leading) and not (stopped and paint is Paint.FULL)
         for site, paint in enumerate(canvas)
     ]
     sources = scene.sites_of(Category.DENY)
-    tainted = _walk(sources, graph.successors, taintable)
+    tainted = walk(sources, graph.successors, taintable)
     strokes = {site: Stroke(Paint.FULL, "taint") for site in sources}
-    strokes.update((site, Stroke(Paint.FULL, "taint", (cause,))) for site, cause in tainted.items())
+    relieved = scene.relieved
+    strokes.update(
+        (site, Stroke(Paint.FULL, "taint", (cause,))) for site, cause in tainted.items() if site not in relieved
+    )
     return strokes
 
 
@@ -78,17 +83,24 @@ def match_lists(scene: Scene, canvas: Canvas) -> Strokes:
 
 def bridge(scene: Scene, canvas: Canvas) -> Strokes:
     """Infer and clear sites with an allow site upstream and one downstream, through such sites only, are low."""
-    graph, supports = scene.graph, scene.supports
-    soft = scene.mask(Category.INFER, Category.CLEAR)
-    passable = [supports[site] and soft[site] and paint is not Paint.FULL for site, paint in enumerate(canvas)]
-    ends = [site for site in scene.sites_of(Category.ALLOW) if scene.candidates[site]]
-    below = _walk(ends, graph.successors, passable)
-    above = _walk(ends, graph.predecessors, [site in below for site in range(len(canvas))])
+    below = below_allow(scene, canvas)
+    above = walk(_ends(scene), scene.graph.predecessors, [site in below for site in range(len(canvas))])
     return {
         site: Stroke(Paint.LOW, "bridge", (below[site], onward))
         for site, onward in above.items()
         if canvas[site] is None
     }
+
+
+def below_allow(scene: Scene, canvas: Canvas) -> dict[int, int]:
+    """The infer and clear sites that an allow site reaches through such sites only, with the site before each."""
+    soft, supports = scene.mask(Category.INFER, Category.CLEAR), scene.supports
+    passable = [supports[site] and soft[site] and paint is not Paint.FULL for site, paint in enumerate(canvas)]
+    return walk(_ends(scene), scene.graph.successors, passable)
+
+
+def _ends(scene: Scene) -> list[int]:
+    return [site for site in scene.sites_of(Category.ALLOW) if scene.candidates[site]]
 
 
 def follow(scene: Scene, canvas: Canvas) -> Strokes:
@@ -130,7 +142,7 @@ def _soak_clear(scene: Scene, wet: Canvas) -> Strokes:
         for index, site in enumerate(graph.sites)
     ]
     roots = [site for site, paint in enumerate(wet) if paint is Paint.LOW and candidates[site]]
-    soaked = _walk(roots, around, dry)
+    soaked = walk(roots, around, dry)
     return _paint(wet, {site: Stroke(Paint.LOW, "soak", (cause,)) for site, cause in soaked.items()})
 
 
@@ -227,7 +239,7 @@ STAGES: tuple[Stage, ...] = (
 )
 
 
-def _walk(roots: Iterable[int], neighbours: Sequence[Sequence[int]], enter: Sequence[bool]) -> dict[int, int]:
+def walk(roots: Iterable[int], neighbours: Sequence[Sequence[int]], enter: Sequence[bool]) -> dict[int, int]:
     """Every site that can be reached from the roots by entering only permitted sites, with the site before it."""
     queue = list(roots)
     reached: dict[int, int] = {}

@@ -25,9 +25,16 @@ REASONS = {
     "carry": "it carries a value into or out of a function, and {causes} {is_low}",
     "strip": "{kind} is not defined for {low} here",
     "match_loops": "it carries the same value as {causes}",
+    "spare_tables": "it looks rows up in the variable that {causes} yields: the whole table would have to be cast",
+    "spare_updates": "no allow op comes after it: it computes what a variable becomes, on the way to {causes}",
+    "unite": "it must have the precision of {causes}",
     "retarget": "it is a cast that was there already, and all its consumers, such as {causes}, are low",
 }
 """Stage -> the sentence for its strokes, where the reason does not lie in the lists or in the graph itself."""
+
+
+UNCAUSED = {"spare_updates": "no allow op comes after it: it puts the last touch to a result"}
+"""The same for strokes that have no other site as their cause."""
 
 
 def explain(scene: Scene, strokes: History, name: str) -> str:
@@ -58,14 +65,40 @@ def reason(scene: Scene, strokes: History, site: int) -> str:
         return _listed(scene, site)
     if stroke.paint is Paint.FULL and (own := _obstacle(scene, site)):
         return own
+    if stroke.stage == "cut":
+        return _cheapest(scene, stroke)
     if stroke.stage == "rest":
         return _left_alone(scene, strokes, site)
     if stroke.stage == "freeze_lists" or not stroke.because:
-        return _frozen_tie(scene, site)
+        return UNCAUSED.get(stroke.stage) or _frozen_tie(scene, site)
     causes = " and ".join(f"`{scene.graph.label(cause)}`" for cause in stroke.because)
     is_low = "is low" if all(_is_low(strokes, cause) for cause in stroke.because) else "was low before its tie undid it"
     kind, low = scene.graph.kind(site), scene.policy.low
     return REASONS[stroke.stage].format(kind=kind, low=low, causes=causes, is_low=is_low)
+
+
+def _cheapest(scene: Scene, stroke: Stroke) -> str:
+    """Which bytes decided."""
+    low, bytes_count = scene.policy.low, scene.prices.unit == "bytes"
+    beside = "".join(f", beside `{scene.graph.label(cause)}`" for cause in stroke.because)
+    amount = readable(stroke.spared, BYTES if bytes_count else TIMES)
+    where = "here" if bytes_count else f"on the machine {scene.policy.machine}"
+    if stroke.paint is Paint.LOW:
+        return f"that {'moves' if bytes_count else 'takes'} {amount} less than float32 {where}, casts included{beside}"
+    verb = "move" if bytes_count else "take"
+    if stroke.spared:
+        return f"{low} would {verb} {amount} more {where}, casts included{beside}"
+    return f"{low} would {verb} no less {where}, casts included{beside}"
+
+
+BYTES = (("GB", 10**9), ("MB", 10**6), ("kB", 10**3), ("bytes", 1))
+TIMES = (("ms", 10**9), ("us", 10**6), ("ns", 10**3), ("ps", 1))
+
+
+def readable(amount: int, units: Sequence[tuple[str, int]] = BYTES) -> str:
+    """An amount for people, in the unit that suits it."""
+    name, size = next(((name, size) for name, size in units if amount >= size), units[-1])
+    return f"{amount / size:.3g} {name}"
 
 
 def _causes(scene: Scene, strokes: History, site: int) -> tuple[int, ...]:
@@ -103,6 +136,8 @@ def _listed(scene: Scene, site: int) -> str:
     if rule is not None:
         effect = "keeps it in float32" if category is Category.BARRIER else f"makes it {rule.category.value}"
         return f"a rule of the policy ({rule.subject}) {effect}"
+    if site in scene.harmless:
+        return f"{kind} is on the {scene.policy.listed(kind).value} list; of a negated square it harms nothing after it"
     before = scene.policy.listed(kind)
     if before is not category:
         effect = "leaves out" if category is Category.BARRIER else f"makes {category.value}"

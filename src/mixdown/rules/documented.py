@@ -42,6 +42,7 @@ _RULES = RuleSet(
     infer=(FLOAT16_INFER - EXPONENTIALS) | MISSED_ARITHMETIC,
     clear=FLOAT16_CLEAR | MISSED_MOVES,
     frozen_lists_stop_taint=False,  # a list in between does not make a denied op's result any safer
+    bounded_exponentials_are_harmless=True,
     infer_follows_low=False,  # it made a plan depend on the order of nodes, and put the weight update into 16 bits
 )
 DOCUMENTED = {"float16": _RULES, "bfloat16": _RULES}

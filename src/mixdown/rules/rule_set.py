@@ -1,4 +1,4 @@
-"""The shape of a rule set: four disjoint lists of op kinds and one switch."""
+"""The shape of a rule set: four disjoint lists of op kinds and three switches."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,6 +27,8 @@ class RuleSet:
     clear: frozenset[str]
     frozen_lists_stop_taint: bool
     """A tensor list that must stay full passes on nothing of a denied op that writes to it."""
+    bounded_exponentials_are_harmless: bool
+    """Exp(-x^2), the derivative of Erf, yields at most 1: it stays full, and what follows it need not."""
     infer_follows_low: bool
     """An infer op directly after a low op, and after no denied one, is low too, even if no allow op follows it."""
 

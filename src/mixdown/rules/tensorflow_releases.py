@@ -79,7 +79,7 @@ BFLOAT16_CLEAR = FLOAT16_CLEAR - kinds("MaxPool3DGradGrad OneHot Size") | kinds(
 )
 
 # In these releases a list whose handle leaves the graph is denied before anything else, and stops what comes later.
-_rules = partial(RuleSet, frozen_lists_stop_taint=True)
+_rules = partial(RuleSet, frozen_lists_stop_taint=True, bounded_exponentials_are_harmless=False)
 
 TF_2_19 = {
     "float16": _rules(FLOAT16_ALLOW, FLOAT16_DENY, FLOAT16_INFER, FLOAT16_CLEAR, infer_follows_low=False),

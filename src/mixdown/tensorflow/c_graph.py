@@ -13,7 +13,7 @@ import tensorflow as tf
 from tensorflow.python.client import pywrap_tf_session as c_api
 from tensorflow.python.framework import c_api_util
 
-from mixdown.tensorflow.session_graph import source
+from mixdown.tensorflow.wiring import source
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -5,19 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mixdown.core import Graph, Op, Role, Site, Tensor, Tie
-from mixdown.tensorflow.unions import Unions
+from mixdown.core.unions import Unions
 from mixdown.tensorflow.wiring import Wiring
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from mixdown.core.graph import Shape
     from mixdown.tensorflow.bodies import Body
     from mixdown.tensorflow.kinds import Signature
+    from mixdown.tensorflow.shapes import Place
 
 ARGUMENT, RESULT = -1, -2
-
-Shape = tuple[int | None, ...] | None
-"""Sizes of dimensions; None where they are not known."""
 
 
 class Origin(NamedTuple):
@@ -80,7 +79,8 @@ class Draft:
         self.carried = Unions()  # sites that carry one value through calls and functional loops
         self._names: list[str] = []
         self._makers: list[int] = []
-        self._shapes: list[Shape] = []
+        self.places: list[Place] = []
+        self._folds: list[bool] = []
         self._consumers: list[list[int]] = []
         self.uses: list[list[Use]] = []
 
@@ -99,11 +99,12 @@ class Draft:
         site = Site(len(self.ops), "type", legal=True, kernel=True, role=Role.CONDUIT)
         return self.add_op(Op(name, kind, function, (base,), frozen), origin, (site,))
 
-    def add_tensor(self, name: str, maker: int, shape: Shape) -> int:
+    def add_tensor(self, name: str, maker: int, place: Place, *, folds: bool) -> int:
         """Add a value; returns its index."""
+        self._folds.append(folds)
         self._names.append(name)
         self._makers.append(maker)
-        self._shapes.append(shape)
+        self.places.append(place)
         self._consumers.append([])
         self.uses.append([])
         return len(self._names) - 1
@@ -119,7 +120,9 @@ class Draft:
             self.flows.append((source, target))
             self.carried.join(source, target)
 
-    def graph(self) -> Graph:
+    def graph(self, shapes: Sequence[Shape], work: Sequence[int]) -> Graph:
         """The finished Graph."""
-        tensors = map(Tensor, self._names, self._makers, map(tuple, self._consumers), self._shapes)
-        return Graph(tuple(self.ops), tuple(self.sites), tuple(tensors), tuple(self.ties), tuple(self.flows))
+        tensors = map(Tensor, self._names, self._makers, map(tuple, self._consumers), self._folds)
+        return Graph(
+            tuple(self.ops), tuple(self.sites), tuple(tensors), tuple(self.ties), tuple(self.flows), shapes, work
+        )

@@ -10,12 +10,12 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from mixdown.core import Agreement, Tie
+from mixdown.core.unions import Unions
 from mixdown.rules.rule_set import kinds
 from mixdown.tensorflow.bodies import followed
 from mixdown.tensorflow.calls import call_ports, calls
 from mixdown.tensorflow.draft import ARGUMENT, RESULT
 from mixdown.tensorflow.kinds import VARIANT
-from mixdown.tensorflow.unions import Unions
 
 if TYPE_CHECKING:
     from collections.abc import Callable

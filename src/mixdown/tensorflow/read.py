@@ -7,15 +7,18 @@ results of the functions they call, so a decision crosses function boundaries in
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mixdown.core import Agreement, Graph, GraphError, Op, Role, Site, Tie
 from mixdown.tensorflow import bodies, kinds
 from mixdown.tensorflow.calls import tie_calls
 from mixdown.tensorflow.devices import default_type, device_type
-from mixdown.tensorflow.draft import ARGUMENT, RESULT, Chapter, Draft, Origin, Shape, Use
+from mixdown.tensorflow.draft import ARGUMENT, RESULT, Chapter, Draft, Origin, Use
 from mixdown.tensorflow.lists import tie_lists
 from mixdown.tensorflow.loops import mark_variable_reads, tie_recurrent_edges
+from mixdown.tensorflow.shapes import Place, Shapes
+from mixdown.tensorflow.work import Work
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from mixdown.core import Policy
     from mixdown.tensorflow.bodies import Body
     from mixdown.tensorflow.kinds import Signature, Support
+    from mixdown.tensorflow.shapes import Handle
     from mixdown.tensorflow.wiring import Source
 
 UPGRADES = {"FusedBatchNorm": "FusedBatchNormV2", "FusedBatchNormGrad": "FusedBatchNormGradV2"}
@@ -41,10 +45,17 @@ class Reading:
     origins: Sequence[Origin]  # per op
     uses: Sequence[Sequence[Use]]  # per tensor, in the order of its consumers
     outputs: Sequence[int]  # per node of the outermost body, how many outputs it has
+    shapes: Shapes  # the graph's, to be closed when no more of them are needed
 
 
 def read(
-    body: Body, library: Mapping[str, Any], policy: Policy, preserved: Collection[str] = (), default_device: str = ""
+    body: Body,
+    library: Mapping[str, Any],
+    policy: Policy,
+    preserved: Collection[str] = (),
+    *,
+    default_device: str = "",
+    handles: Mapping[int, Handle] = MappingProxyType({}),
 ) -> Reading:
     """Read a body and all functions it calls.
 
@@ -54,6 +65,7 @@ def read(
         policy: what is asked of kernels and devices.
         preserved: names of nodes of the outermost body that must keep their types.
         default_device: the type of device for nodes that name none; by default the policy's first.
+        handles: what is known of variables that are arguments of the body, by position.
 
     Raises:
         GraphError: an op is unknown, an attribute is missing, an input leads nowhere, or there is a cycle.
@@ -72,7 +84,9 @@ def read(
     tie_calls(draft)
     tie_lists(draft, reader.may_change)
     outputs = [len(signature.outputs) for signature in draft.chapters[0].signatures]
-    return Reading(draft.graph(), tree, library, draft.origins, draft.uses, outputs)
+    shapes = Shapes(draft.places, draft.chapters, library, handles)
+    work = Work(draft, tree, shapes)
+    return Reading(draft.graph(shapes, work), tree, library, draft.origins, draft.uses, outputs, shapes)
 
 
 class _NodeReader:
@@ -143,7 +157,7 @@ class _NodeReader:
             for label, support in zip(read.signature.labels, supports, strict=True)
         ]
         numbers = tuple(range(base, base + len(sites)))
-        op = Op(node.name, read.kind, chapter.body.function, numbers, frozen, position)
+        op = Op(node.name, read.kind, chapter.body.function, numbers, frozen, position, compiled)
         chapter.bases[position] = draft.add_op(op, Origin(chapter.index, position), sites)
         if supports[0].together:
             draft.ties.append(Tie(numbers, Agreement.UNANIMOUS))
@@ -256,14 +270,6 @@ def _tensor(draft: Draft, chapter: Chapter, tensors: dict[Source, int], source: 
         name = chapter.body.arguments[-1 - node][0] if node < 0 else chapter.body.nodes[node].name
         if maker < 0:
             raise GraphError(f"The output {port} of {name!r} is read as float32, but it is not.")
-        shape = None if node < 0 else _shape(chapter.body.nodes[node], port)
-        tensors[source] = draft.add_tensor(f"{name}:{port}", maker, shape)
+        folds = node >= 0 and chapter.body.nodes[node].op == "Const"
+        tensors[source] = draft.add_tensor(f"{name}:{port}", maker, Place(chapter.index, node, port), folds=folds)
     return tensors[source]
-
-
-def _shape(node: Any, port: int) -> Shape:
-    """The shape of an output, if the node carries it."""
-    shapes = node.attr.get("_output_shapes")
-    if shapes is None or port >= len(shapes.list.shape) or shapes.list.shape[port].unknown_rank:
-        return None
-    return tuple(dim.size if dim.size >= 0 else None for dim in shapes.list.shape[port].dim)

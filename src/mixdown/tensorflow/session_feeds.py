@@ -10,7 +10,7 @@ import tensorflow as tf
 # Private: what is fed arrives as objects of TensorFlow's C interface. Checked on TensorFlow 2.16 and 2.21.
 from tensorflow.python.client import pywrap_tf_session as c_api
 
-from mixdown.tensorflow.session_graph import source
+from mixdown.tensorflow.wiring import source
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -15,6 +15,7 @@ from tensorflow.core.framework import node_def_pb2
 
 from mixdown.tensorflow import kinds
 from mixdown.tensorflow.apply import unused
+from mixdown.tensorflow.wiring import source
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -166,14 +167,6 @@ class _Writer:
             for key in (key for key in XLA_CLUSTER if key in before.attr):
                 node.attr[key].CopyFrom(before.attr[key])
         return added
-
-
-def source(text: str) -> tuple[str, int | None]:
-    """The node and the port that an input string names; None stands for a control input."""
-    if text[:1] == "^":
-        return text[1:], None
-    name, _, port = text.partition(":")
-    return name, int(port or 0)
 
 
 def output_types(node: Any, functions: Mapping[str, Any]) -> list[int]:

@@ -105,3 +105,11 @@ def _index_names(body: Body) -> Mapping[str, int]:
         twice = next(node.name for node in body.nodes if node.name in seen or seen.add(node.name))  # type: ignore[func-returns-value]
         raise GraphError(f"Two nodes are named {twice!r}.")
     return names
+
+
+def source(text: str) -> tuple[str, int | None]:
+    """The node and the port that an input string names; None stands for a control input."""
+    if text[:1] == "^":
+        return text[1:], None
+    name, _, port = text.partition(":")
+    return name, int(port or 0)

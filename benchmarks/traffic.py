@@ -1,0 +1,79 @@
+"""Casts, cast bytes and memory traffic of a training step: mixdown's cheapest plan beside TensorFlow's own plans.
+
+Run `python benchmarks/traffic.py`. Counts and bytes are exact, for the `kernels` model: every op reads its inputs and
+writes its outputs, every cast is a kernel. TensorFlow's plans are those of its releases 2.19 and 2.21, which the rule
+sets of those names repeat op for op (see tests/parity). "same lists" is the cheapest plan under 2.21's lists.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run as a script, the corpus is `benchmarks.corpus`
+
+from benchmarks.corpus import FULL, Sample, ensure, load
+
+from mixdown import Policy, rewrite_graph_def
+from mixdown.core import Paint, Plan
+
+POLICIES = {
+    "TF 2.19": Policy(rules="tf-2.19", strategy="grappler", devices="all"),
+    "TF 2.21": Policy(rules="tf-2.21", strategy="grappler", devices="all"),
+    "same lists": Policy(rules="tf-2.21", devices="all"),
+    "mixdown": Policy(devices="all"),
+}
+LINE = "{:20} | {:10} | {:>6} | {:>9} | {:>10} | {:>8} | {:>9} | {:>8}"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--graphs", default=",".join(FULL), help="names of the corpus, comma-separated (default: all)")
+    names = parser.parse_args(arguments).graphs.split(",")
+    ensure(names)
+    print(LINE.format("graph", "plan", "casts", "cast MB", "total MB", "cast", "total", "total"))
+    print(LINE.format("", "", "", "", "", "/ 2.21", "/ 2.21", "/ fp32"))
+    for name in names:
+        print_rows(load(name))
+
+
+def print_rows(sample: Sample) -> None:
+    """Print one graph under every policy."""
+    plans = {
+        name: rewrite_graph_def(sample.graph_def, sample.fetches, feeds=sample.feeds, policy=policy).plan
+        for name, policy in POLICIES.items()
+    }
+    peer, full = moved(plans["TF 2.21"]), float32(plans["TF 2.21"])
+    for name, plan in plans.items():
+        casts, total = moved(plan)
+        print(
+            LINE.format(
+                sample.name,
+                name,
+                len(plan.casts),
+                f"{casts / 1e6:.0f}",
+                f"{total / 1e6:.0f}",
+                f"{casts / peer[0]:.3f}",
+                f"{total / peer[1]:.3f}",
+                f"{total / full:.3f}",
+            ),
+            flush=True,
+        )
+
+
+def moved(plan: Plan) -> tuple[int, int]:
+    """The bytes of a plan's casts, and of all."""
+    bill = plan.scene.prices.traffic(plan.paints, plan.casts)
+    return bill.casts, bill.total
+
+
+def float32(plan: Plan) -> int:
+    """The bytes of the graph as it was."""
+    return plan.scene.prices.traffic([Paint.FULL] * len(plan.paints), ()).total
+
+
+if __name__ == "__main__":
+    main()

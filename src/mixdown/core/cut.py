@@ -1,0 +1,223 @@
+"""The cheapest assignment: every site that may be either is decided by one minimum cut. Start with `cut`.
+
+Sites that must agree are one vertex. What is low already is the source, what cannot be low is the sink. Staying full
+costs an op the bytes it would have saved; a tensor whose two ends differ costs a cast, once for all its readers, which
+takes an auxiliary vertex per direction. Of equally cheap assignments the one with the fewest low sites wins.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple
+
+from mixdown.core.flow import SINK, SOURCE, Cut, Network
+from mixdown.core.graph import Role
+from mixdown.core.paint import Canvas, Paint, Stroke, Strokes
+from mixdown.core.stages import below_allow, walk
+from mixdown.core.unions import Unions
+from mixdown.rules import Category
+from mixdown.rules.traits import SELECTIONS, VIEWS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from mixdown.core.graph import Tensor
+    from mixdown.core.scene import Scene
+
+ALWAYS = 1 << 200
+"""More than anything costs: an arc that no cheapest cut severs."""
+
+
+def unite(scene: Scene, canvas: Canvas) -> Strokes:
+    """Tied sites of which one cannot be low are full; of which one is low, low."""
+    free = _free(scene, canvas)
+    strokes: Strokes = {}
+    for group in _groups(scene):
+        culprit = next((site for site in group if canvas[site] is not Paint.LOW and not free[site]), None)
+        leader = culprit if culprit is not None else next((s for s in group if canvas[s] is Paint.LOW), None)
+        if leader is not None:
+            stroke = Stroke(Paint.LOW if culprit is None else Paint.FULL, "unite", (leader,))
+            strokes.update((s, stroke) for s in group if s != leader and canvas[s] is not stroke.paint)
+    frozen = [tie for tie in scene.graph.ties if tie.frozen is not None]
+    strokes.update((s, Stroke(Paint.FULL, "unite")) for tie in frozen for s in (*tie.sites, *tie.followers))
+    return strokes
+
+
+def cut(scene: Scene, canvas: Canvas) -> Strokes:
+    """Every site that may be either gets the paint that moves the fewest bytes overall."""
+    problem = Problem(scene, canvas)
+    if not problem.vertices:
+        return {}
+    side = problem.solve().source_side
+    low = {site: vertex in side for site, vertex in problem.vertices.items()}
+    final: Canvas = [
+        (Paint.LOW if low[site] else Paint.FULL) if site in problem.vertices else paint or Paint.FULL
+        for site, paint in enumerate(canvas)
+    ]
+    causes = {**_causes(scene, problem, final, Paint.LOW), **_causes(scene, problem, final, Paint.FULL)}
+    spared = problem.spared(final)
+    return {
+        site: Stroke(Paint.LOW if low[site] else Paint.FULL, "cut", causes.get(site, ()), spared[vertex])
+        for site, vertex in problem.vertices.items()
+    }
+
+
+class Problem:
+    """The network for one canvas: which site is which vertex, and what every choice costs."""
+
+    def __init__(self, scene: Scene, canvas: Canvas) -> None:
+        self.scene, self.prices = scene, scene.prices
+        self.network = Network()
+        self.vertices = self._number(canvas)  # free site -> vertex
+        self._of = [
+            self.vertices.get(site, SOURCE if paint is Paint.LOW else SINK) for site, paint in enumerate(canvas)
+        ]
+        self.saving = {site: self.prices.full(site) - self.prices.low(site) for site in self.vertices}
+        self.edges = self._edges()
+
+    def _number(self, canvas: Canvas) -> dict[int, int]:
+        free, together = _free(self.scene, canvas), {s: g[0] for g in _groups(self.scene) for s in g}
+        vertices: dict[int, int] = {}
+        for site, is_free in enumerate(free):
+            if is_free:
+                first = together.get(site, site)
+                vertices[site] = vertices[first] if first in vertices else self.network.add_vertex()
+        return vertices
+
+    def _edges(self) -> list[Edge]:
+        """Every tensor between two vertices of which one at least is free."""
+        of = self._of
+        out: list[Edge] = []
+        for index, tensor in enumerate(self.scene.graph.tensors):
+            maker = of[tensor.site]
+            readers = {of[site] for site in tensor.consumers} - {maker}
+            if readers and (maker > SINK or max(readers) > SINK):
+                out.extend(self._bonds(index, tensor, maker))
+        return out + [Edge(of[one], (of[other],), 0, must_agree=True) for one, other in self._echoes()]
+
+    def _echoes(self) -> Iterator[tuple[int, int]]:
+        """Selections, each with who compares what it yields to what it was given, as derivatives do.
+
+        If the selection is low, so must be the comparison: a rounded value is not found again among exact ones.
+        """
+        graph = self.scene.graph
+        views = [graph.kind(site) in VIEWS for site in range(len(graph.sites))]
+        for site in self.vertices:
+            if graph.kind(site) in SELECTIONS:
+                given = {s for source in graph.predecessors[site] for s in graph.successors[source]} - {site}
+                seen = [site, *walk([site], graph.successors, views)]
+                yield from ((site, reader) for s in seen for reader in graph.successors[s] if reader in given)
+
+    def _bonds(self, index: int, tensor: Tensor, maker: int) -> Iterator[Edge]:
+        """What a tensor costs if its ends differ; a cast that is there already is low only if all its readers are."""
+        if maker > SINK and self.scene.graph.sites[tensor.site].role is Role.CONVERSION:
+            yield Edge(maker, self._vertices(tensor.consumers, maker), 0, must_agree=True)
+        for bond in self.prices.bonds(index):
+            if readers := self._vertices(bond.readers, maker):
+                yield Edge(maker, readers, bond.price)
+
+    def _vertices(self, sites: Iterable[int], apart_from: int) -> tuple[int, ...]:
+        return tuple(sorted({self._of[site] for site in sites} - {apart_from}))
+
+    def solve(self) -> Cut:
+        """The cheapest cut: its capacity is what the free sites and the casts at them move beyond the least."""
+        for site, vertex in self.vertices.items():
+            if (saving := self.saving[site]) > 0:
+                self.network.add_arc(SOURCE, vertex, saving)
+            elif saving < 0:
+                self.network.add_arc(vertex, SINK, -saving)
+        for edge in self.edges:
+            self._connect(edge)
+        return self.network.minimum_cut()
+
+    def _connect(self, edge: Edge) -> None:
+        """Make a cast cost its price: down if a reader stays full behind a low maker, up the other way round."""
+        down = ALWAYS if edge.must_agree else edge.cost
+        if edge.maker != SINK and down:
+            self._one_price(edge.maker, [reader for reader in edge.readers if reader != SOURCE], down, SINK)
+        if edge.maker != SOURCE and edge.cost:
+            self._one_price(edge.maker, [reader for reader in edge.readers if reader != SINK], edge.cost, SOURCE)
+
+    def _one_price(self, maker: int, readers: list[int], cost: int, end: int) -> None:
+        """Pay once if the maker is apart from any reader; `end` is the side on which readers cause the cast."""
+        if not readers:
+            return
+        readers = [end] if end in readers else readers
+        meeting = readers[0] if len(readers) == 1 else self.network.add_vertex()
+        tail, head = (maker, meeting) if end == SINK else (meeting, maker)
+        self.network.add_arc(tail, head, cost)
+        if len(readers) > 1:
+            for reader in readers:
+                self.network.add_arc(*((meeting, reader) if end == SINK else (reader, meeting)), ALWAYS)
+
+    def spared(self, final: Canvas) -> dict[int, int]:
+        """Per vertex, how many bytes more would be moved if it alone had the other paint."""
+        low = {vertex: final[site] is Paint.LOW for site, vertex in self.vertices.items()}
+        low[SOURCE], low[SINK] = True, False
+        more = dict.fromkeys(self.vertices.values(), 0)
+        for site, vertex in self.vertices.items():
+            more[vertex] += self.saving[site] if low[vertex] else -self.saving[site]
+        for edge in self.edges:
+            now = edge.bytes(low)
+            for vertex in {edge.maker, *edge.readers} - {SOURCE, SINK}:
+                low[vertex] = not low[vertex]
+                more[vertex] += edge.bytes(low) - now
+                low[vertex] = not low[vertex]
+        return more
+
+
+class Edge(NamedTuple):
+    """A tensor between vertices."""
+
+    maker: int
+    readers: tuple[int, ...]
+    cost: int
+    must_agree: bool = False
+
+    def bytes(self, low: dict[int, bool]) -> int:
+        """What the cast moves that the tensor needs, 0 if it needs none."""
+        return self.cost if any(low[reader] is not low[self.maker] for reader in self.readers) else 0
+
+
+def _free(scene: Scene, canvas: Canvas) -> list[bool]:
+    """Per site, whether it is undecided and the rules permit either paint."""
+    supports, kept, graph = scene.supports, scene.kept, scene.graph
+    below = below_allow(scene, canvas)
+    followers = {site for tie in graph.ties for site in tie.followers}
+    together = scene.listed_together
+    out = []
+    for index, (site, category) in enumerate(zip(graph.sites, scene.categories, strict=True)):
+        match category:
+            case _ if canvas[index] is not None or not supports[index] or index in kept:
+                out.append(False)
+            case Category.ALLOW:
+                out.append(scene.policy.never_slower)
+            case Category.DENY:
+                out.append(False)
+            case _ if site.role is Role.CONVERSION:
+                out.append(bool(graph.successors[index]))
+            case _ if index in together or index in followers:
+                out.append(True)
+            case Category.CLEAR:
+                out.append(site.role is not Role.VARIABLE_READ)
+            case _:
+                out.append(category is Category.INFER and (index in below or index in scene.relieved))
+    return out
+
+
+def _groups(scene: Scene) -> list[list[int]]:
+    """Sites that must have one paint, as far as ties say."""
+    unions = Unions()
+    for tie in scene.graph.ties:
+        for site in (*tie.sites[1:], *tie.followers):
+            unions.join(tie.sites[0], site)
+    return unions.sets()
+
+
+def _causes(scene: Scene, problem: Problem, final: Canvas, paint: Paint) -> dict[int, tuple[int, ...]]:
+    """For every free site of a paint, the neighbour through which it hangs on a site that had no choice."""
+    graph, free = scene.graph, problem.vertices
+    around = [list(chain(*both)) for both in zip(graph.predecessors, graph.successors, strict=True)]
+    roots: Iterable[int] = (site for site, its in enumerate(final) if its is paint and site not in free)
+    enter = [its is paint and site in free for site, its in enumerate(final)]
+    return {site: (cause,) for site, cause in walk(roots, around, enter).items()}

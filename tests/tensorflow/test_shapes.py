@@ -1,0 +1,98 @@
+"""Shapes of values: as TensorFlow itself infers them, through calls and variables, and only when asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow.python.eager import context
+
+from mixdown.core import Policy
+from mixdown.tensorflow.bodies import function_body, graph_body
+from mixdown.tensorflow.read import read
+from mixdown.tensorflow.shapes import handle_of
+from mixdown.tensorflow.twins import Registered
+
+CPU = Policy(devices=("CPU",))
+
+
+def shapes_of(reading: Any) -> dict[str, Any]:
+    graph = reading.graph
+    return {
+        f"{graph.ops[graph.sites[tensor.site].op].function}/{tensor.name}": shape
+        for tensor, shape in zip(graph.tensors, graph.shapes, strict=True)
+    }
+
+
+@pytest.mark.parametrize("add_shapes", [True, False])
+def test_a_graph_has_the_shapes_that_tensorflow_infers(add_shapes: bool) -> None:  # noqa: FBT001 - a parameter
+    with tf.Graph().as_default() as graph:
+        value = tf.compat.v1.placeholder(tf.float32, [None, 2], name="x")
+        product = tf.matmul(value, tf.ones([2, 3]), name="m")
+        turned = tf.transpose(product, name="t")
+        tf.nn.relu(tf.concat([turned, turned], 0), name="r")
+        tf.nn.relu(tf.compat.v1.placeholder(tf.float32, name="unknown"))
+    found = shapes_of(read(graph_body(graph.as_graph_def(add_shapes=add_shapes)), {}, CPU))
+    assert found["/x:0"] == (None, 2)
+    assert found["/m:0"] == (None, 3)
+    assert found["/t:0"] == (3, None)
+    assert found["/unknown:0"] is None
+
+
+def traced(function: Any, *arguments: Any) -> dict[str, Any]:
+    """The shapes in a function and in all it calls, as they are found where it is called."""
+    concrete = tf.function(function).get_concrete_function(*arguments)
+    library = Registered(context.context())
+    handles = {
+        index: handle
+        for index, tensor in enumerate([*concrete.inputs[: len(arguments)], *concrete.captured_inputs])
+        if (handle := handle_of(tensor)) is not None
+    }
+    return shapes_of(read(function_body(library[concrete.name.decode()]), library, CPU, handles=handles))
+
+
+def test_a_function_knows_the_variables_that_it_captures_and_hands_on() -> None:
+    weights = tf.Variable(np.ones((4, 5), np.float32))
+    inner = tf.function(lambda x: tf.nn.relu(tf.matmul(x, weights)))
+
+    def outer(x: tf.Tensor) -> tf.Tensor:
+        return tf.transpose(inner(x)) + 1.0
+
+    found = list(traced(outer, tf.ones((3, 4))).items())
+    in_call = [shape for name, shape in found if "MatMul:0" in name]
+    after_call = [shape for name, shape in found if "transpose:0" in name]
+    assert in_call == [(3, 5)]
+    assert after_call == [(5, 3)]
+
+
+def test_shapes_inside_a_branch_and_a_loop_are_known() -> None:
+    def outer(x: tf.Tensor) -> tf.Tensor:
+        _, looped = tf.while_loop(lambda i, _: i < 3, lambda i, y: (i + 1, tf.tanh(y)), (0, x))
+        return tf.cond(tf.reduce_sum(x) > 0, lambda: tf.nn.relu(looped), lambda: looped * 2.0)
+
+    found = traced(outer, tf.ones((3, 4)))
+    inside = [shape for name, shape in found.items() if "/Tanh:0" in name or "/Relu:0" in name]
+    assert inside
+    assert set(inside) == {(3, 4)}
+
+
+def test_a_graph_that_cannot_be_imported_alone_has_no_shapes_and_no_error() -> None:
+    with tf.Graph().as_default() as graph:
+        tf.nn.relu(tf.compat.v1.placeholder(tf.float32, [2], name="x"), name="r")
+    broken = graph.as_graph_def()
+    broken.node[0].attr["shape"].shape.dim[0].size = -7
+    found = shapes_of(read(graph_body(broken), {}, CPU))
+    assert found["/x:0"] is None
+
+
+def test_shapes_that_were_not_kept_are_gone_when_the_graphs_behind_them_are() -> None:
+    with tf.Graph().as_default() as graph:
+        value = tf.compat.v1.placeholder(tf.float32, [2], name="x")
+        tf.nn.relu(tf.tanh(value, name="t"))
+    reading = read(graph_body(graph.as_graph_def()), {}, CPU)
+    names = [tensor.name for tensor in reading.graph.tensors]
+    reading.shapes.close([names.index("t:0")])
+    assert reading.graph.shapes[names.index("t:0")] == (2,)
+    assert reading.graph.shapes[names.index("x:0")] is None
