@@ -47,7 +47,9 @@ def step_graph(policy: Policy | None = None) -> GraphReport:
     graph = graph_report(plan(policy), "train_step", "function")
     sizes = (BYTES * len(graph.casts))[: len(graph.casts)]
     casts = tuple(replace(cast, bytes=size) for cast, size in zip(graph.casts, sizes, strict=True))
-    return replace(graph, casts=casts, advice=(Advice("encoder/query/MatMul", "units", 1000, 1024),))
+    return replace(
+        graph, casts=casts, advice=(Advice("encoder/query", "output size", 1001, 1000, ("encoder/query/MatMul",)),)
+    )
 
 
 def sample(policy: Policy | None = None) -> Report:
@@ -59,6 +61,7 @@ def sample(policy: Policy | None = None) -> Report:
         graphs=(step_graph(policy), alone),
         scalers=(ScalerReport("adam", 16384.0, 40, 3, TIMELINE, SKIPS),),
         warnings=("The optimizer was wrapped twice.",),
+        notes=("This is a sample.",),
     )
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from tests.reports.samples import sample, step_graph
 
 from mixdown.core import Policy
-from mixdown.reports.compare import compare
+from mixdown.reports.compare import compare, unpaired
 from mixdown.reports.model import CastRow, GraphReport, OpRow, Report, SiteRow
 
 DENIED = Policy().with_deny("MatMul")
@@ -18,6 +19,23 @@ def test_a_report_does_not_differ_from_itself() -> None:
         assert (graph.changes, graph.casts_added, graph.casts_removed) == ((), (), ())
         assert (graph.ops_added, graph.ops_removed) == ((), ())
         assert graph.before == graph.after
+
+
+@pytest.mark.parametrize("part", ["changes", "casts_added", "casts_removed", "ops_added", "ops_removed"])
+def test_a_difference_of_any_sort_is_one(part: str) -> None:
+    same = compare(sample(), sample())[0]
+    assert same.is_same
+    assert not replace(same, **{part: ("something",)}).is_same  # type: ignore[arg-type]
+
+
+def test_graphs_without_a_partner_are_named() -> None:
+    first = replace(sample(), graphs=(*sample().graphs, replace(step_graph(), name="old")))
+    second = replace(sample(), graphs=(*sample().graphs, step_graph()))
+    assert unpaired(first, second) == (["old"], ["train_step"])
+    assert unpaired(Report("a", graphs=(step_graph(),)), Report("b", graphs=(replace(step_graph(), name="b"),))) == (
+        [],
+        [],
+    )
 
 
 def test_a_change_tells_the_dtypes_and_both_reasons() -> None:

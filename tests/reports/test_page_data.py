@@ -29,7 +29,7 @@ def unpacked(graph: dict[str, Any]) -> tuple[OpRow, ...]:
 
     def site(verdict: int, *because: int) -> SiteRow:
         attribute, dtype, category, stage, reason = (strings[number] for number in verdicts[verdict])
-        return SiteRow(attribute, dtype, category, stage, reason, because)
+        return SiteRow(attribute, dtype, category, stage, reason, because[::2], because[1::2])
 
     return tuple(
         OpRow(

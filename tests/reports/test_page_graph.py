@@ -76,6 +76,7 @@ def test_summary_has_the_numbers_of_the_report(browser: Browser) -> None:
     assert browser.text("#summary-policy") == "float16"
     assert browser.text("#summary-versions") == "mixdown 1.2.3"
     assert browser.texts("#summary .warning") == list(report.warnings)
+    assert browser.texts("#summary p.muted[role=note]") == list(report.notes)
 
 
 def test_scopes_are_collapsed_first_and_open_on_a_click(browser: Browser) -> None:

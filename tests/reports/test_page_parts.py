@@ -122,7 +122,7 @@ def test_scales_that_are_not_finite_do_not_break_the_page(browser: Browser) -> N
 def test_advice_names_the_dimension_and_a_better_size(browser: Browser) -> None:
     browser.open(page(sample()))
     browser.click("#tab-advice")
-    assert browser.rows("advice") == [["encoder/query/MatMul", "units", "1,000", "1,024"]]
+    assert browser.rows("advice") == [["encoder/query", "output size", "1,001", "1,000", "encoder/query/MatMul"]]
 
 
 def test_comparison_shows_what_changed_with_both_reasons(browser: Browser) -> None:
@@ -145,24 +145,35 @@ def test_comparison_shows_what_changed_with_both_reasons(browser: Browser) -> No
     assert browser.rows("totals")[0] == ["Low ops", "5", "0", "\N{MINUS SIGN}5"]
 
 
-def test_reports_without_a_common_graph_are_said_to_have_none(browser: Browser) -> None:
+def test_graphs_in_one_report_only_are_named(browser: Browser) -> None:
     other = replace(sample(), title="other", graphs=(GraphReport("x", "graph", "float16", rewritten=True, reason=""),))
     browser.open(page(sample(), other))
     browser.click("#tab-compare")
-    assert browser.text("#panel-compare") == "No graph of other has the name of a graph in this report."
+    assert browser.texts("#unpaired li") == [
+        "x is only in other.",
+        "train_step is only in a training run.",
+        "serve is only in a training run.",
+    ]
+    assert browser.rows("changes") == []
+
+
+def test_a_scope_tells_the_casts_below_it(browser: Browser) -> None:
+    browser.open(page(sample()))
+    graph = sample().graphs[0]
+    assert browser.text("#scope-casts") == f"{len(graph.casts)} casts behind them, 6.1 MB, 1 of unknown size"
 
 
 def hostile() -> Report:
-    site = SiteRow(HOSTILE, "float16", HOSTILE, HOSTILE, f"`{HOSTILE}` {HOSTILE}", (0,))
+    site = SiteRow(HOSTILE, "float16", HOSTILE, HOSTILE, f"`{HOSTILE}` {HOSTILE}", (0,), (0,))
     op = OpRow(HOSTILE, HOSTILE, HOSTILE, (site,), (0,), HOSTILE)
     graph = GraphReport(
         HOSTILE, HOSTILE, "float16", rewritten=False, reason=HOSTILE, policy={"low": HOSTILE, HOSTILE: [HOSTILE]}
     )
     filled = replace(
-        graph, ops=(op,), casts=(CastRow(HOSTILE, 0, HOSTILE, 4),), advice=(Advice(HOSTILE, HOSTILE, 1, 2),)
+        graph, ops=(op,), casts=(CastRow(HOSTILE, 0, HOSTILE, 4),), advice=(Advice(HOSTILE, HOSTILE, 1, 2, (HOSTILE,)),)
     )
     scaler = ScalerReport(HOSTILE, 8.0, 2, 1, ((0, 8.0),), (Skip(1, ((HOSTILE, HOSTILE),)),))
-    return Report(HOSTILE, {HOSTILE: HOSTILE}, (filled, filled), (scaler,), (HOSTILE,))
+    return Report(HOSTILE, {HOSTILE: HOSTILE}, (filled, filled), (scaler,), (HOSTILE,), (HOSTILE,))
 
 
 def test_hostile_names_are_shown_as_text_and_do_nothing(browser: Browser) -> None:

@@ -21,9 +21,13 @@ def test_page_is_one_html_file(tmp_path: Path) -> None:
 
 
 def test_other_endings_are_refused_and_nothing_is_written(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"saved as .html or .json, not as 'r.txt'"):
-        save(REPORT, tmp_path / "r.txt")
+    with pytest.raises(ValueError, match=r"saved as .html, .json or .txt, not as 'r.pdf'"):
+        save(REPORT, tmp_path / "r.pdf")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_text_is_what_is_printed(tmp_path: Path) -> None:
+    assert save(REPORT, tmp_path / "r.txt").read_text("utf-8") == f"{REPORT}\n"
 
 
 BROKEN = {

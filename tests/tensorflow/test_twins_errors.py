@@ -13,7 +13,7 @@ from tests.tensorflow.twins_probe import ON_CPU, executed
 
 import mixdown
 from mixdown.core import GraphError
-from mixdown.tensorflow import twins
+from mixdown.tensorflow import function_rewrite
 from mixdown.tensorflow.read import read
 
 X = tf.ones((2, 2))
@@ -193,7 +193,7 @@ def test_a_function_that_cannot_be_read_runs_in_float32_and_says_so_once(monkeyp
 
     large = tf.constant([[300.0]])
     with mixdown.rewriting(ON_CPU):
-        monkeypatch.setattr(twins, "read", fails)
+        monkeypatch.setattr(function_rewrite, "read", fails)
         with pytest.warns(mixdown.MixdownWarning) as caught:
             assert unreadable(large).numpy().item() == 90_000.0
         with warnings.catch_warnings():
@@ -213,7 +213,7 @@ def test_other_functions_are_not_affected_by_one_that_cannot_be_read(monkeypatch
 
     odd, even = tf.function(lambda x: tf.matmul(tf.exp(x), x)), tf.function(lambda x: tf.matmul(x, x))
     with mixdown.rewriting(ON_CPU):
-        monkeypatch.setattr(twins, "read", fails_on_exp)
+        monkeypatch.setattr(function_rewrite, "read", fails_on_exp)
         with pytest.warns(mixdown.MixdownWarning, match="Exp is odd today"):
             odd(X)
         assert executed(lambda: even(X)).all_low("MatMul")

@@ -11,10 +11,15 @@ from mixdown.cli.options import HELP_STYLE
 from mixdown.core import MixdownError
 
 # Each module has `add(commands)`, which declares its arguments and sets `command` to the function that runs it.
-COMMANDS = ("run",)
+COMMANDS = ("demo", "run", "convert", "explain", "diff", "doctor")
 
 EXAMPLES = """examples:
+  mixdown demo
   mixdown run train.py --epochs 3
+  mixdown convert models/bert models/bert-float16 --weights low
+  mixdown explain models/bert --html report.html
+  mixdown diff before.json after.json
+  mixdown doctor
 """
 
 

@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
-from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from mixdown.core import Paint
+from mixdown.core.prices import CAST_BYTES, is_known
+from mixdown.core.why import _causes as causes
 from mixdown.core.why import reason
+from mixdown.reports.advice import Product, advise
 from mixdown.reports.model import CastRow, GraphReport, OpRow, SiteRow
 
 if TYPE_CHECKING:
-    from mixdown.core import Plan, Tensor
+    from collections.abc import Iterator, Sequence
 
-CAST_BYTES = 4 + 2
-"""What a cast moves per element: float32 one way, 16 bits the other."""
+    from mixdown.core import Plan
+
+KEPT = "kept"
+KEPT_REASON = "it was in the session before the graph grew, and what a session has keeps its type"
 
 
-def graph_report(plan: Plan, name: str, kind: str) -> GraphReport:
+class Facts(NamedTuple):
+    """What a host knows of a graph beyond what a plan needs."""
+
+    sources: Sequence[str] = ()  # per op, the line of the program that made it
+    products: Sequence[Product] = ()
+
+
+def graph_report(plan: Plan, name: str, kind: str, facts: Facts | None = None) -> GraphReport:
     """Everything a plan decided, and why, as rows."""
+    facts = facts or Facts()
+    ops = [_op_row(plan, index, inputs, facts) for index, inputs in enumerate(_inputs(plan))]
+    low = {site.op for site, paint in zip(plan.graph.sites, plan.paints, strict=True) if paint is Paint.LOW}
     return GraphReport(
         name=name,
         kind=kind,
@@ -25,8 +39,9 @@ def graph_report(plan: Plan, name: str, kind: str) -> GraphReport:
         rewritten=plan.changes_anything,
         reason="" if plan.changes_anything else "nothing in it can be low",
         policy=plan.policy.to_dict(),
-        ops=tuple(_op_row(plan, index, inputs) for index, inputs in enumerate(_inputs(plan))),
-        casts=tuple(_cast_row(plan, plan.graph.tensors[cast.tensor], cast.to) for cast in plan.casts),
+        ops=tuple(ops),
+        casts=tuple(_cast_row(plan, tensor, to) for tensor, to in _crossings(plan)),
+        advice=advise([op.name for op in ops], [product for product in facts.products if product.op in low]),
     )
 
 
@@ -40,26 +55,38 @@ def _inputs(plan: Plan) -> list[tuple[int, ...]]:
     return [tuple(sorted(sources)) for sources in found]
 
 
-def _op_row(plan: Plan, index: int, inputs: tuple[int, ...]) -> OpRow:
+def _op_row(plan: Plan, index: int, inputs: tuple[int, ...], facts: Facts) -> OpRow:
     op = plan.graph.ops[index]
-    return OpRow(op.name, op.kind, op.function, tuple(_site_row(plan, site) for site in op.sites), inputs)
+    source = facts.sources[index] if facts.sources else ""
+    return OpRow(op.name, op.kind, op.function, tuple(_site_row(plan, site) for site in op.sites), inputs, source)
 
 
 def _site_row(plan: Plan, site: int) -> SiteRow:
-    stroke = plan.strokes[site][-1]
+    graph, stroke, paint = plan.graph, plan.strokes[site][-1], plan.paints[site]
+    kept = stroke.paint is not paint  # a session's plan may have to live with what the session already has
+    because = () if kept else causes(plan.scene, plan.strokes, site)
     return SiteRow(
-        attribute=plan.graph.sites[site].attribute,
-        dtype=_dtype(plan, stroke.paint),
+        attribute=graph.sites[site].attribute,
+        dtype=_dtype(plan, paint),
         category=plan.scene.categories[site].value,
-        stage=stroke.stage,
-        reason=reason(plan.scene, plan.strokes, site),
-        because=tuple(plan.graph.sites[cause].op for cause in stroke.because),
+        stage=KEPT if kept else stroke.stage,
+        reason=KEPT_REASON if kept else reason(plan.scene, plan.strokes, site),
+        because=tuple(graph.sites[cause].op for cause in because),
+        because_of=tuple(graph.ops[graph.sites[cause].op].sites.index(cause) for cause in because),
     )
 
 
-def _cast_row(plan: Plan, tensor: Tensor, to: Paint) -> CastRow:
-    known = tensor.shape is not None and None not in tensor.shape
-    moved = prod(size for size in tensor.shape or () if size is not None) * CAST_BYTES if known else None
+def _crossings(plan: Plan) -> Iterator[tuple[int, Paint]]:
+    """Every value that is read in another paint than it is made in: there stands a cast."""
+    for index, tensor in enumerate(plan.graph.tensors):
+        made = plan.paints[tensor.site]
+        if wanted := next((plan.paints[site] for site in tensor.consumers if plan.paints[site] is not made), None):
+            yield index, wanted
+
+
+def _cast_row(plan: Plan, index: int, to: Paint) -> CastRow:
+    tensor, shape = plan.graph.tensors[index], plan.graph.shapes[index] if plan.graph.shapes else None
+    moved = plan.scene.prices.elements(index) * CAST_BYTES if is_known(shape) else None
     return CastRow(tensor.name, plan.graph.sites[tensor.site].op, _dtype(plan, to), moved)
 
 

@@ -8,19 +8,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from mixdown.reports.model import CastRow, GraphReport, OpRow, Report, SiteRow
+    from mixdown.reports.totals import Totals
 
 SiteKey = tuple[str, str, str]  # function, op and attribute
 CastKey = tuple[str, str]  # tensor and direction
-
-
-@dataclass(frozen=True)
-class Totals:
-    """One graph in numbers."""
-
-    ops: int
-    low_ops: int
-    casts: int
-    bytes: int  # of the casts whose size is known
 
 
 @dataclass(frozen=True)
@@ -50,6 +41,11 @@ class GraphComparison:
     ops_added: tuple[str, ...]
     ops_removed: tuple[str, ...]
 
+    @property
+    def is_same(self) -> bool:
+        """Whether nothing differs."""
+        return not (self.changes or self.casts_added or self.casts_removed or self.ops_added or self.ops_removed)
+
 
 def compare(before: Report, after: Report) -> tuple[GraphComparison, ...]:
     """Every graph that both reports hold, in the order of the later one.
@@ -57,6 +53,14 @@ def compare(before: Report, after: Report) -> tuple[GraphComparison, ...]:
     Graphs belong together by name; two reports of one graph each are compared whatever the names.
     """
     return tuple(_compare_graphs(first, second) for first, second in _pairs(before, after))
+
+
+def unpaired(before: Report, after: Report) -> tuple[list[str], list[str]]:
+    """The names of the graphs that only the earlier report holds, and of those that only the later one does."""
+    if len(before.graphs) == len(after.graphs) == 1:
+        return [], []
+    first, second = (dict(_numbered(report)) for report in (before, after))
+    return [key[0] for key in first if key not in second], [key[0] for key in second if key not in first]
 
 
 def _pairs(before: Report, after: Report) -> list[tuple[GraphReport, GraphReport]]:
@@ -81,8 +85,8 @@ def _compare_graphs(before: GraphReport, after: GraphReport) -> GraphComparison:
     old_ops, new_ops = _op_labels(before), _op_labels(after)
     return GraphComparison(
         name=after.name,
-        before=_totals(before),
-        after=_totals(after),
+        before=before.totals,
+        after=after.totals,
         changes=tuple(_changes(_sites(before), _sites(after))),
         casts_added=tuple(cast for key, cast in new_casts.items() if key not in old_casts),
         casts_removed=tuple(cast for key, cast in old_casts.items() if key not in new_casts),
@@ -106,11 +110,6 @@ def _changes(old: dict[SiteKey, tuple[OpRow, SiteRow]], new: dict[SiteKey, tuple
         for key, (op, site) in new.items()
         if key in old and old[key][1].dtype != site.dtype
     ]
-
-
-def _totals(graph: GraphReport) -> Totals:
-    moved = sum(cast.bytes or 0 for cast in graph.casts)
-    return Totals(len(graph.ops), len(graph.low_ops), len(graph.casts), moved)
 
 
 def _sites(graph: GraphReport) -> dict[SiteKey, tuple[OpRow, SiteRow]]:

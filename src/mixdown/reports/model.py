@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self, TextIO, cast
+
+from mixdown.reports.chain import why
+from mixdown.reports.save import save
+from mixdown.reports.show import show
+from mixdown.reports.text import text
+from mixdown.reports.totals import Totals, by_kind, by_layer, totals
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SCHEMA = "mixdown-report/1"
 """Name and version of the JSON that `Report.to_json` writes; `Report.from_json` reads this one only."""
@@ -23,7 +32,8 @@ class SiteRow:
     category: str
     stage: str
     reason: str
-    because: tuple[int, ...] = ()  # indices of the ops behind the causes
+    because: tuple[int, ...] = ()  # indices of the ops that caused it,
+    because_of: tuple[int, ...] = ()  # and which site of each
 
 
 @dataclass(frozen=True)
@@ -50,12 +60,13 @@ class CastRow:
 
 @dataclass(frozen=True)
 class Advice:
-    """A dimension that Tensor Cores do not like."""
+    """A dimension of a layer that Tensor Cores do not like."""
 
-    op: str
-    dimension: str
+    layer: str
+    dimension: str  # "batch size", "input size", ...
     size: int
-    better: int
+    better: int  # the nearest size that they like
+    ops: tuple[str, ...] = ()  # the low ops that have it
 
 
 @dataclass(frozen=True)
@@ -76,6 +87,19 @@ class GraphReport:
     def low_ops(self) -> list[OpRow]:
         """The ops of which any part became low."""
         return [op for op in self.ops if any(site.dtype == self.low for site in op.sites)]
+
+    @property
+    def totals(self) -> Totals:
+        """The graph in numbers."""
+        return totals(self)
+
+    def by_kind(self) -> dict[str, Totals]:
+        """The numbers of every kind of op, the most frequent first."""
+        return by_kind(self)
+
+    def by_layer(self) -> dict[str, Totals]:
+        """The numbers of every layer (the scope an op stands in, gradients with what they are gradients of)."""
+        return by_layer(self)
 
 
 @dataclass(frozen=True)
@@ -107,10 +131,41 @@ class Report:
     graphs: tuple[GraphReport, ...] = ()
     scalers: tuple[ScalerReport, ...] = ()
     warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # what to know when reading it
+
+    def __str__(self) -> str:
+        return text(self)
+
+    def show(self, file: TextIO | None = None) -> None:
+        """Print it: with rich on a terminal, if that is installed, and as plain text elsewhere."""
+        show(self, file)
+
+    def why(self, op: str) -> str:
+        """The chain of causes behind the dtype of an op, for people.
+
+        Args:
+            op: the name of the op, followed by " in " and the function if several functions have one of that name.
+
+        Raises:
+            KeyError: no graph of the report has such an op with a float32 port.
+        """
+        return why(self, op)
+
+    def save(self, path: str | Path, *, compared: Report | None = None) -> Path:
+        """Write it as a page (`.html`), as JSON (`.json`) or as text (`.txt`); returns the path.
+
+        Args:
+            path: the file to write.
+            compared: an earlier report; a page then also shows what changed since.
+
+        Raises:
+            ValueError: the name ends in something else.
+        """
+        return save(self, path, compared)
 
     def to_json(self) -> str:
         """The report as JSON text."""
-        return json.dumps({"schema": SCHEMA, **asdict(self)}, ensure_ascii=False)
+        return json.dumps({"schema": SCHEMA, **asdict(self)})
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -138,8 +193,6 @@ _PARTS: dict[tuple[type, str], type] = {
     (OpRow, "sites"): SiteRow,
     (ScalerReport, "skips"): Skip,
 }
-
-
 """Which field of which class holds a list of which other class."""
 
 

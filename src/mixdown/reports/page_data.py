@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from itertools import chain
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from mixdown.reports.compare import unpaired
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,10 +46,12 @@ def packed(report: Report, before: Report | None, comparison: Sequence[GraphComp
         "title": report.title,
         "versions": report.versions,
         "warnings": report.warnings,
+        "notes": report.notes,
         "scalers": [_scaler(scaler) for scaler in report.scalers],
         "graphs": [_graph(graph) for graph in report.graphs],
         "before": before and before.title,
         "comparison": [asdict(graph) for graph in comparison],
+        "unpaired": unpaired(before, report) if before else [[], []],
     }
     # Inside a script element only "<" can end the element or open a comment; JSON knows it by its number too.
     return json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
@@ -76,9 +81,10 @@ def _op(op: OpRow, strings: Pool[str], verdicts: Pool[tuple[int, ...]]) -> list[
 
 
 def _site(site: SiteRow, strings: Pool[str], verdicts: Pool[tuple[int, ...]]) -> list[int]:
-    """The number of the verdict, then the ops that are its causes."""
+    """The number of the verdict, then its causes: of each the op, and which of its sites."""
     verdict = (site.attribute, site.dtype, site.category, site.stage, site.reason)
-    return [verdicts.number(tuple(strings.number(text) for text in verdict)), *site.because]
+    causes = chain(*zip(site.because, site.because_of, strict=True))
+    return [verdicts.number(tuple(strings.number(text) for text in verdict)), *causes]
 
 
 def _scaler(scaler: ScalerReport) -> dict[str, Any]:

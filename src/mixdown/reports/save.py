@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mixdown.reports.page import page
+from mixdown.reports.text import text
 
 if TYPE_CHECKING:
     from mixdown.reports.model import Report
 
 
-def save(report: Report, path: str | Path) -> Path:
-    """Write a report as a page (`.html`) or as JSON (`.json`); returns the path.
+def save(report: Report, path: str | Path, compared: Report | None = None) -> Path:
+    """Write a report as a page (`.html`), as JSON (`.json`) or as text (`.txt`); returns the path.
 
     Raises:
         ValueError: the name ends in something else.
@@ -20,10 +21,12 @@ def save(report: Report, path: str | Path) -> Path:
     target = Path(path)
     match target.suffix:
         case ".html":
-            text = page(report)
+            content = page(report, compared)
         case ".json":
-            text = report.to_json()
+            content = report.to_json()
+        case ".txt":
+            content = text(report) + "\n"
         case _:
-            raise ValueError(f"A report is saved as .html or .json, not as {target.name!r}.")
-    target.write_text(text, "utf-8")
+            raise ValueError(f"A report is saved as .html, .json or .txt, not as {target.name!r}.")
+    target.write_text(content, "utf-8")
     return target

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
-
 import tensorflow as tf
 
-from mixdown.core import MixdownError, MixdownWarning
-from mixdown.tensorflow import functions, scopes, session
+from mixdown.core import MixdownError
+from mixdown.tensorflow import functions, notices, scopes, session
 
 
 def install() -> None:
@@ -26,4 +24,4 @@ def install() -> None:
 
 def warn(message: str) -> None:
     """Warn the user's own line."""
-    warnings.warn(message, MixdownWarning, stacklevel=3)
+    notices.warn(message, stacklevel=3)

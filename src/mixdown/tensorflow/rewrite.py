@@ -8,14 +8,16 @@ import tensorflow as tf
 
 from mixdown import __version__
 from mixdown.core import GraphError, Plan, Policy, PolicyError, make_plan
-from mixdown.reports.build import graph_report
+from mixdown.reports.build import Facts, graph_report
+from mixdown.reports.harmless import harmless
 from mixdown.reports.model import Report
-from mixdown.reports.save import save
-from mixdown.reports.text import summary
+from mixdown.reports.summary import summary
 from mixdown.tensorflow.apply import apply, unused
 from mixdown.tensorflow.bodies import graph_body
 from mixdown.tensorflow.pause import collector_paused
+from mixdown.tensorflow.products import products
 from mixdown.tensorflow.read import read
+from mixdown.tensorflow.sources import of_graph_def
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -29,22 +31,29 @@ class Rewrite(NamedTuple):
 
     graph_def: Any
     plan: Plan
+    reading: Reading | None = None  # what the plan was made of
 
     def __str__(self) -> str:
-        return summary(self.plan)
+        return "\n".join(map(harmless, summary(graph_report(self.plan, "", "graph"))))
 
     def report(self, title: str = "A rewritten graph") -> Report:
         """All of it for people: every op with its reason, every cast. See `save`."""
         versions = {"mixdown": __version__, "tensorflow": tf.__version__}
-        return Report(title, versions, (graph_report(self.plan, title, "graph"),))
+        return Report(title, versions, (graph_report(self.plan, title, "graph", self.facts()),))
+
+    def facts(self) -> Facts:
+        """What the graph tells beyond what a plan needs."""
+        if self.reading is None:
+            return Facts()
+        return Facts(of_graph_def(self.plan.graph, self.reading.bodies[0].proto), products(self.reading))
 
     def save(self, path: str | Path) -> Path:
-        """Write the report as a page (`.html`) or as JSON (`.json`).
+        """Write the report as a page (`.html`), as JSON (`.json`) or as text (`.txt`).
 
         Raises:
             ValueError: the name ends in something else.
         """
-        return save(self.report(), path)
+        return self.report().save(path)
 
 
 def rewrite_graph_def(
@@ -65,7 +74,14 @@ def rewrite_graph_def(
         GraphError: the graph is broken, or a feed or fetch is not in it.
         PolicyError: an override of the policy matches no op of this graph.
     """
-    policy = policy or Policy()
+    rewrite = rewrite_graph(graph_def, fetches, feeds, policy or Policy())
+    if idle := idle_overrides(rewrite):
+        raise PolicyError(f"Nothing in this graph matches {'; '.join(idle)}: mend or remove that rule.")
+    return rewrite
+
+
+def rewrite_graph(graph_def: Any, fetches: Iterable[str], feeds: Iterable[str], policy: Policy) -> Rewrite:
+    """The work behind `rewrite_graph_def`, which does not mind rules of the policy that match nothing."""
     tensors = _tensor_names(fetches, feeds)
     preserved = _node_names(graph_def, tensors)
     library = {function.signature.name: function for function in graph_def.library.function}
@@ -73,26 +89,23 @@ def rewrite_graph_def(
         reading = read(graph_body(graph_def), library, policy, preserved)
         _refuse_missing_ports(reading, tensors)
         plan = make_plan(reading.graph, policy)
-        _refuse_idle_overrides(reading, plan)
         taken = set(library)
         rewritten, twins = apply(reading, plan, lambda name: unused(f"{name}__{policy.low}", taken))
     _replace_functions(rewritten, twins)
-    return Rewrite(rewritten, plan)
+    return Rewrite(rewritten, plan, reading)
 
 
-def _refuse_idle_overrides(reading: Reading, plan: Plan) -> None:
-    """Refuse a rule that names nothing at all; an op that has no float32 port any more counts as named."""
-    nodes = [node for body in reading.bodies for node in body.nodes]
-    idle = [
+def idle_overrides(rewrite: Rewrite) -> list[str]:
+    """The rules of the policy that name nothing at all; an op that has no float32 port any more counts as named."""
+    nodes = [node for body in rewrite.reading.bodies for node in body.nodes] if rewrite.reading else []
+    return [
         override.subject
-        for override in plan.idle_overrides
+        for override in rewrite.plan.idle_overrides
         if not any(
             override.matches(node.op, node.name) and (override.attribute or "").partition("[")[0] in ("", *node.attr)
             for node in nodes
         )
     ]
-    if idle:
-        raise PolicyError(f"Nothing in this graph matches {'; '.join(idle)}: mend or remove that rule.")
 
 
 def _tensor_names(fetches: Iterable[str], feeds: Iterable[str]) -> list[str]:

@@ -9,10 +9,9 @@ from __future__ import annotations
 import functools
 import gc
 import sys
-import warnings
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, WeakSet
 
 import tensorflow as tf
 from tensorflow.core.protobuf.rewriter_config_pb2 import RewriterConfig
@@ -23,7 +22,8 @@ from tensorflow.python.client import pywrap_tf_session as c_api
 from tensorflow.python.client.session import BaseSession
 from tensorflow.python.training.experimental import mixed_precision_global_state
 
-from mixdown.core import MixdownWarning, PolicyError
+from mixdown.core import PolicyError
+from mixdown.tensorflow.notices import warn
 from mixdown.tensorflow.session_feeds import FedCallable, doubled, doubled_outputs
 from mixdown.tensorflow.session_twin import Twin
 
@@ -44,6 +44,7 @@ class _Hooks(NamedTuple):
 
 _hooks: _Hooks | None = None
 _twinned: WeakSet[Any] = WeakSet()
+_left_alone: WeakKeyDictionary[Any, str] = WeakKeyDictionary()  # session -> why it runs float32
 _lock = Lock()
 
 
@@ -103,6 +104,13 @@ def sessions_exist() -> bool:
     return any(not getattr(session, "_closed", True) and _twin_of(session) is None for session in found)
 
 
+def seen() -> list[tuple[Any, Twin | None, str]]:
+    """Every session that was made while a policy was in force, with its twin, or with why it has none."""
+    with _lock:
+        twinned = [(session, _twin_of(session), "") for session in _twinned]
+        return [*twinned, *((session, None, reason) for session, reason in _left_alone.items())]
+
+
 def _twin_of(session: Any) -> Twin | None:
     return getattr(session, _TWIN, None)
 
@@ -136,6 +144,7 @@ def _replace_init(original: Any) -> Any:
         session._graph = user
         if session._config.graph_options.rewrite_options.auto_mixed_precision == RewriterConfig.OFF:
             _make_plain(original, session)
+            _left_alone[session] = "its configuration switches auto_mixed_precision off"
         else:
             setattr(session, _TWIN, twin)
             _twinned.add(session)
@@ -173,6 +182,7 @@ def _sync(session: Any, twin: Twin) -> None:
         if twin.is_empty:
             assert _hooks is not None  # noqa: S101 - or we would not be here
             _make_plain(_hooks.originals["__init__"], session)
+            _left_alone[session] = str(error)
             _warn(f"A session runs in float32: {error}")
         else:
             twin.sync_as_is(session._graph)
@@ -240,7 +250,7 @@ def _warn(message: str) -> None:
     level, frame = 1, sys._getframe()
     while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in ("tensorflow", "mixdown"):
         level, frame = level + 1, frame.f_back
-    warnings.warn(message, MixdownWarning, stacklevel=level)
+    warn(message, stacklevel=level)
 
 
 _METHODS: dict[str, Any] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from contextlib import contextmanager
+from logging import DEBUG, INFO
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from mixdown.core import Paint, make_plan
 from mixdown.tensorflow import kinds
 from mixdown.tensorflow.bodies import graph_body
 from mixdown.tensorflow.c_graph import CGraph
+from mixdown.tensorflow.log import logger, told
 from mixdown.tensorflow.pause import collector_paused
 from mixdown.tensorflow.read import read
 from mixdown.tensorflow.session_functions import Functions, mentioned
@@ -52,6 +54,8 @@ class Twin:
         self.version = 0  # of the user's graph, as far as it is imported
         self.extended_to = 0  # the same, as far as the session knows
         self._rewrites = True
+        self.plan: Plan | None = None  # what was last decided about the whole graph
+        self.reading: Reading | None = None  # what it was made of
 
     @property
     def graph(self) -> Any:
@@ -115,6 +119,8 @@ class Twin:
         functions = {**library, **{twin.signature.name: twin for twin in twins}}
         new = [pair for pair in zip(origin.node, root.node, strict=True) if pair[0].name not in self._nodes]
         self._add(origin, Rewritten(new, _low_inputs(reading, plan), _lowered(reading, plan), functions))
+        self.plan, self.reading = plan, reading
+        logger().log(INFO if plan.changes_anything else DEBUG, "session: %s", told(plan))
 
     def _add(self, origin: Any, rewritten: Rewritten) -> None:
         """Import nodes, with what they need of the graph they come from."""

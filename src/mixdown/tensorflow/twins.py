@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import warnings
-from collections import ChainMap
 from collections.abc import Mapping
-from itertools import count
 from threading import RLock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mixdown.core import MixdownError, MixdownWarning, make_plan
-from mixdown.tensorflow.apply import apply
-from mixdown.tensorflow.bodies import GROUP, function_body
+from mixdown.core import MixdownError
 from mixdown.tensorflow.conflicts import mixed_keras_policy
 from mixdown.tensorflow.devices import device_type, machine_default
+from mixdown.tensorflow.function_rewrite import Asked, rewrite_function
+from mixdown.tensorflow.log import logger, told
+from mixdown.tensorflow.notices import warn
 from mixdown.tensorflow.pause import collector_paused
-from mixdown.tensorflow.read import read
+from mixdown.tensorflow.shapes import handle_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,10 +21,8 @@ if TYPE_CHECKING:
     from mixdown.core import Plan, Policy
     from mixdown.tensorflow.read import Reading
 
-PARTNERS = ("forward_function_name", "backward_function_name")
-"""Attributes by which the functions of one group name each other."""
-
-_numbers = count(1)
+PROBE = "mixdown_probe"
+"""In the name of the function that proves the hooks: nobody needs to hear of its twin."""
 
 
 class Twin(NamedTuple):
@@ -36,6 +32,7 @@ class Twin(NamedTuple):
     originals: Mapping[str, str]  # registered twin -> original
     plan: Plan | None  # None if the function runs as it is
     reason: str  # why it does, "" if it does not
+    reading: Reading | None = None  # what the plan was made of
 
 
 class Registered(Mapping[str, Any]):
@@ -72,18 +69,25 @@ class Twins:
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
         self.known: dict[tuple[bytes, str], Twin] = {}  # by the name of the function and the device it is called on
+        self.gone = 0  # how many functions that had one were given up by the program
         self._made: dict[tuple[bytes, str], Twin] = {}  # by the type of that device, which is all that matters
         self._groups: dict[str, bytes] = {}
         self._lock = RLock()
 
-    def of(self, context: Any, name: bytes, device: str) -> Twin:
-        """The twin of a function, made on first use."""
+    def of(self, context: Any, name: bytes, device: str, inputs: Sequence[Any] = ()) -> Twin:
+        """The twin of a function, made on first use; `inputs` is what it is called with, variables included."""
         with self._lock:
             key = (name, device_type(device) or machine_default())
             if key not in self._made:
-                self._made[key] = self._make(context, *key)
+                self._made[key] = self._make(context, *key, inputs)
             self.known[name, device] = self._made[key]
             return self._made[key]
+
+    def made(self) -> list[tuple[str, str, Twin]]:
+        """Every twin that is there now, with the name of its function and the type of device."""
+        with self._lock:
+            named = [(name.decode(), device, twin) for (name, device), twin in self._made.items()]
+        return [each for each in named if PROBE not in each[0]]
 
     def forget(self, name: bytes) -> list[str]:
         """Drop the twins of a function that is going away; returns the names to unregister."""
@@ -94,70 +98,46 @@ class Twins:
             registered = [twin for one in gone for twin in one.originals]
             for function in (name.decode(), *registered):
                 self._groups.pop(function, None)
+            self.gone += bool(registered) and PROBE not in name.decode()
         return registered
 
-    def _make(self, context: Any, name: bytes, device: str) -> Twin:
-        if conflict := mixed_keras_policy():
-            warnings.warn(
+    def _make(self, context: Any, name: bytes, device: str, inputs: Sequence[Any]) -> Twin:
+        if PROBE not in name.decode() and (conflict := mixed_keras_policy()):
+            warn(
                 f"The dtype policy {conflict} was set after mixed precision was enabled: both now choose precisions. "
                 f"Set the policy 'float32' again, or call mixdown.disable_mixed_precision_graph_rewrite().",
-                MixdownWarning,
                 stacklevel=6,
             )
         try:
             with collector_paused():
-                return self._rewrite(context, name, device)
+                return self._rewrite(context, name, device, inputs)
         except MixdownError as error:
-            warnings.warn(f"Function {name.decode()} runs in float32: {error}", MixdownWarning, stacklevel=6)
+            warn(f"Function {name.decode()} runs in float32: {error}", stacklevel=6)
             return Twin(name, {}, None, str(error))
 
-    def _rewrite(self, context: Any, name: bytes, device: str) -> Twin:
-        library, root = Registered(context), name.decode()
-        reading = read(function_body(library[root]), library, self.policy, default_device=device)
-        plan = make_plan(reading.graph, self.policy)
-        if not plan.changes_anything:
-            return Twin(name, {}, plan, "nothing in it can be low")
-        groups = {_group(body.proto) for body in reading.bodies} - {b""}
-        families = [self._copies(reading, plan, groups)]
-        for partner in sorted(self._partners(library, groups)):
-            if not any(partner in family for family in families):
-                own = read(function_body(library[partner]), library, self.policy, default_device=device)
-                families.append(self._copies(own, make_plan(own.graph, self.policy), groups))
-        _rename_groups(families, self.policy.low)
-        originals = {twin.signature.name: original for family in families for original, twin in family.items()}
-        for twin in (twin for family in families for twin in family.values()):
+    def _rewrite(self, context: Any, name: bytes, device: str, inputs: Sequence[Any]) -> Twin:
+        asked = Asked(name.decode(), self.policy, device, handles(inputs))
+        plan, reading, twins = rewrite_function(Registered(context), asked, self._groups)
+        _log(asked, plan)
+        if not twins:
+            return Twin(name, {}, plan, "nothing in it can be low", reading)
+        for _, twin in twins:
             context.add_function_def(twin)
-        return Twin(families[0][root].signature.name.encode(), originals, plan, "")
-
-    def _copies(self, reading: Reading, plan: Plan, groups: set[bytes]) -> dict[str, Any]:
-        """The twins of a function and of what it calls, by the original's name."""
-        also = [body.function for body in reading.bodies if _group(body.proto) in groups]
-        root, twins = apply(reading, plan, self._new_name, also)
-        return {reading.bodies[0].function: root, **twins}
-
-    def _partners(self, library: Registered, groups: set[bytes]) -> set[str]:
-        """The functions of these groups: TensorFlow may choose any of them, so all of them need a twin."""
-        if not groups:
-            return set()
-        for name in library:
-            if name not in self._groups and name in library:
-                self._groups[name] = _group(library[name])
-        return {name for name, group in self._groups.items() if group in groups and name in library}
-
-    def _new_name(self, name: str) -> str:
-        return f"{name}__{self.policy.low}_{next(_numbers)}"
+        originals = {twin.signature.name: original for original, twin in twins}
+        return Twin(twins[0][1].signature.name.encode(), originals, plan, "", reading)
 
 
-def _group(function: Any) -> bytes:
-    return function.attr[GROUP].s if GROUP in function.attr else b""
+def handles(inputs: Sequence[Any]) -> dict[int, Any]:
+    """The variables among the inputs of a function, by position."""
+    found = {position: handle_of(tensor) for position, tensor in enumerate(inputs)}
+    return {position: handle for position, handle in found.items() if handle is not None}
 
 
-def _rename_groups(families: Sequence[dict[str, Any]], low: str) -> None:
-    """Give twins a group of their own, so that TensorFlow never chooses an original in their place."""
-    suffix, twins = f"__{low}_{next(_numbers)}".encode(), ChainMap(*families)
-    for function in (function for family in families for function in family.values()):
-        if group := _group(function):
-            function.attr[GROUP].s = group + suffix
-        for attribute in PARTNERS:
-            if attribute in function.attr and (partner := function.attr[attribute].s.decode()) in twins:
-                function.attr[attribute].s = twins[partner].signature.name.encode()
+def _log(asked: Asked, plan: Plan) -> None:
+    """One line a function that is rewritten."""
+    if PROBE in asked.root:
+        return
+    if plan.changes_anything:
+        logger().info("function %s on %s: %s", asked.root, asked.device, told(plan))
+    else:
+        logger().debug("function %s on %s: nothing in it can be low", asked.root, asked.device)

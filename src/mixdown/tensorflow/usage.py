@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import atexit
-import warnings
 import weakref
 from typing import Any
 
-from mixdown.core import MixdownWarning
+from mixdown.tensorflow.notices import warn
 
 
 class Usage:
@@ -28,7 +27,7 @@ class Usage:
             harm: what happens to gradients if it did not, DIVIDED or UNSCALED.
         """
         if not self.scaled and not self.applied:
-            warnings.warn(BARE.format(harm=harm), MixdownWarning, stacklevel=4)
+            warn(BARE.format(harm=harm), stacklevel=4)
         self.applied = True
 
     @property
@@ -63,10 +62,10 @@ ADVICE = (
 
 def _thrown_away(usage: Usage) -> None:
     if usage.is_idle:
-        warnings.warn(ADVICE.format(what="thrown away"), MixdownWarning, stacklevel=2)
+        warn(ADVICE.format(what="thrown away"), stacklevel=2)
 
 
 @atexit.register
 def _never_used() -> None:
     if any(optimizer() is not None and usage.is_idle for optimizer, usage in _watched.values()):
-        warnings.warn(ADVICE.format(what="never used"), MixdownWarning, stacklevel=2)
+        warn(ADVICE.format(what="never used"), stacklevel=2)

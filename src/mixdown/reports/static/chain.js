@@ -7,20 +7,14 @@ function chainOf(graph, op, site) {
   const steps = [{ op, site, effect: null }];
   const seen = new Set([site]);
   for (const step of steps) {
-    for (const cause of step.site.because) {
-      for (const behind of causesIn(graph.ops[cause], step.site)) {
-        if (!seen.has(behind)) steps.push({ op: graph.ops[cause], site: behind, effect: step });
-        seen.add(behind);
-      }
+    for (const cause of step.site.causes) {
+      const op = graph.ops[cause.op];
+      const site = op.sites[cause.site];
+      if (!seen.has(site)) steps.push({ op, site, effect: step });
+      seen.add(site);
     }
   }
   return steps;
-}
-
-// Of an op with several sites, those that the reason names: it writes them as `op.attribute`.
-function causesIn(op, effect) {
-  const named = op.sites.filter((site) => effect.reason.includes(`\`${op.label}.${site.attribute}\``));
-  return named.length ? named : op.sites;
 }
 
 const siteLabel = (op, site) => (op.sites.length > 1 ? `${op.label}.${site.attribute}` : op.label);

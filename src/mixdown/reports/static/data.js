@@ -37,7 +37,8 @@ function readGraph(packed, index) {
 
 function readSite(verdict, strings, because) {
   const [attribute, dtype, category, stage, reason] = verdict.map((each) => strings[each]);
-  return { attribute, dtype, category, stage, reason, because };
+  const causes = because.flatMap((each, index) => (index % 2 ? [] : [{ op: each, site: because[index + 1] }]));
+  return { attribute, dtype, category, stage, reason, causes };
 }
 
 function shared(values) {

@@ -86,13 +86,22 @@ function showGraph(index) {
 }
 
 function comparisons(report) {
-  return report.comparison.length
-    ? report.comparison.map((each) => compareView(report, each))
-    : el(
-        "section",
-        { class: "card" },
-        el("p", { class: "muted" }, `No graph of ${report.before} has the name of a graph in this report.`),
-      );
+  const [before, after] = report.unpaired;
+  const only = [
+    ...before.map((name) => `${name} is only in ${report.before}.`),
+    ...after.map((name) => `${name} is only in ${report.title}.`),
+  ];
+  return [
+    ...report.comparison.map((each) => compareView(report, each)),
+    only.length
+      ? el(
+          "section",
+          { class: "card" },
+          el("h2", {}, "Graphs in one report only"),
+          el("ul", { class: "plain", id: "unpaired" }, only.map((line) => el("li", {}, line))),
+        )
+      : null,
+  ];
 }
 
 function graphView(graph) {

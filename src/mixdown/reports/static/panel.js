@@ -117,6 +117,13 @@ function scopeLink(graph, op, onScope) {
   );
 }
 
+function castsBelow(ops) {
+  const casts = ops.flatMap((op) => op.casts);
+  const unknown = unknownCasts(casts);
+  const rest = unknown ? `, ${count(unknown)} of unknown size` : "";
+  return casts.length ? `${counted(casts.length, "cast")} behind them, ${size(knownBytes(casts))}${rest}` : "no casts";
+}
+
 function scopePanel(graph, scope, mode) {
   const ops = scope === graph.root ? graph.ops : opsBelow(scope);
   const low = lowCount(ops);
@@ -143,6 +150,7 @@ function scopePanel(graph, scope, mode) {
           ),
     ),
     el("p", {}, `${count(low)} of ${counted(ops.length, "op")} in ${graph.low} (${percent(low, ops.length)})`),
+    el("p", { class: "muted", id: "scope-casts" }, castsBelow(ops)),
     mixBar(partsOf(scope, mode), PARTS[mode], scope.ops),
     kinds.top.length ? el("div", {}, el("h3", {}, `In ${graph.low}, by kind`), bars(kinds, "kind")) : null,
     why.top.length ? el("div", {}, el("h3", {}, `Still ${FULL}, because`), bars(why, "reason")) : null,

@@ -40,9 +40,9 @@ function adviceView(graph) {
       "Tensor Core advice",
       [
         {
-          title: "Op",
-          key: (advice) => advice.op,
-          cell: (advice) => el("span", { class: "name" }, advice.op),
+          title: "Layer",
+          key: (advice) => advice.layer,
+          cell: (advice) => el("span", { class: "name" }, advice.layer),
           wide: true,
         },
         { title: "Dimension", key: (advice) => advice.dimension, cell: (advice) => advice.dimension },
@@ -52,6 +52,12 @@ function adviceView(graph) {
           key: (advice) => advice.better,
           cell: (advice) => el("strong", {}, count(advice.better)),
           numeric: true,
+        },
+        {
+          title: "Ops that have it",
+          key: (advice) => advice.ops.length,
+          cell: (advice) => el("span", { class: "name" }, advice.ops.join(", ")),
+          wide: true,
         },
       ],
       graph.advice,

@@ -8,6 +8,7 @@ function drawSummary(report) {
   for (const op of ops) parts[op.precision] = (parts[op.precision] || 0) + 1;
   byId("summary").replaceChildren(
     ...report.warnings.map((warning) => el("p", { class: "warning", role: "note" }, warning)),
+    ...report.notes.map((note) => el("p", { class: "muted", role: "note" }, note)),
     el(
       "div",
       { class: "headline" },

@@ -1,0 +1,116 @@
+"""`mixdown demo`: the same small network trained in float32 and mixed, side by side."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mixdown.cli.demo_outcome import Outcome, Task
+from mixdown.cli.options import HELP_STYLE, Commands
+from mixdown.core import MixdownError
+from mixdown.core.policy import LOW_DTYPES
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+
+EXAMPLES = """examples:
+  mixdown demo
+  mixdown demo --data cifar10 --epochs 2 --low bfloat16
+"""
+MOST_CHANGES = 8
+
+
+def add(commands: Commands) -> None:
+    """Declare the command."""
+    parser = commands.add_parser(
+        "demo",
+        help="train a small network in float32 and mixed, and compare",
+        epilog=EXAMPLES,
+        formatter_class=HELP_STYLE,
+    )
+    parser.add_argument("--data", default="digits", help="digits (bundled), cifar10, fashion-mnist, or an .npz file")
+    parser.add_argument("--epochs", type=int, default=8, help="how often to go through the data (default: 8)")
+    parser.add_argument("--low", choices=LOW_DTYPES, default="float16", help="the 16-bit dtype (default: float16)")
+    parser.add_argument("--html", default="mixdown-report.html", help="where the report goes")
+    parser.set_defaults(command=demo)
+
+
+def demo(options: argparse.Namespace) -> int:
+    """Train twice, each time in a process of its own so that its memory can be told, and compare."""
+    if options.epochs < 1:
+        raise MixdownError(f"--epochs must be at least 1, got {options.epochs}.")
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    full = Task(options.data, options.epochs)
+    mixed = replace(full, low=options.low, page=str(Path(options.html).resolve()))
+    for line in _comparison(_trained(full), _trained(mixed), options.low):
+        _say(line)
+    _say(f"\nEvery op with its reason, every cast and every skipped step: {options.html}")
+    return 0
+
+
+def _trained(task: Task) -> Outcome:
+    _say(f"\nTraining in {f'mixed precision ({task.low})' if task.low else 'float32'}:")
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as processes:
+        return processes.submit(_train, task).result()
+
+
+def _train(task: Task) -> Outcome:
+    """Run in a process of its own, which alone needs TensorFlow."""
+    from mixdown.cli.demo_training import train  # noqa: PLC0415 - see above
+
+    return train(task)
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def _comparison(full: Outcome, mixed: Outcome, low: str) -> Iterator[str]:
+    yield f"\n{'':<24}{'float32':>10}{'mixed':>10}"
+    yield f"{'accuracy on new images':<24}{full.accuracy:>10.3f}{mixed.accuracy:>10.3f}"
+    yield f"{'milliseconds a step':<24}{full.step_seconds * 1e3:>10.1f}{mixed.step_seconds * 1e3:>10.1f}"
+    yield f"{'memory of training, MB':<24}{full.memory / 1e6:>10.0f}{mixed.memory / 1e6:>10.0f}"
+    yield f"\n{mixed.low_ops} of {mixed.ops} float32 ops of a training step ran in {low}, with {mixed.casts} casts."
+    yield f"Skipped steps: {len(mixed.skipped)} of {mixed.steps}{_listed(mixed.skipped)}."
+    yield f"Loss scale, from step: {_timeline(mixed)}."
+    yield f"A mixed step took {mixed.step_seconds / full.step_seconds:.2f} times as long as one in float32."
+    if mixed.memory > full.memory:
+        yield "It took more memory, too: so small a network has few values to halve, and the plans take some."
+    yield _verdict(mixed, low)
+
+
+def _listed(steps: tuple[int, ...]) -> str:
+    more = ", ..." if len(steps) > MOST_CHANGES else ""
+    return f" (steps {', '.join(map(str, steps[:MOST_CHANGES]))}{more})" if steps else ""
+
+
+def _timeline(mixed: Outcome) -> str:
+    """The first changes of the loss scale, and the last."""
+    shown = [f"{step}: {scale:g}" for step, scale in mixed.timeline]
+    if len(shown) <= MOST_CHANGES:
+        return ", ".join(shown)
+    falls = sum(after < before for (_, before), (_, after) in pairwise(mixed.timeline))
+    return f"{', '.join(shown[: MOST_CHANGES - 1])}, ..., {shown[-1]} ({len(shown) - 1} changes, {falls} down)"
+
+
+def _verdict(mixed: Outcome, low: str) -> str:
+    """What this device can gain, and what it cannot."""
+    if not mixed.closed_gate:
+        return (
+            f"This machine has a GPU with Tensor Cores. A network this small cannot keep them busy: "
+            f"expect more from yours. `mixdown explain` tells which of its ops run in {low}."
+        )
+    return (
+        f"What this machine can show: which ops run in {low}, how accurate that is, and how the loss scale behaves.\n"
+        f"What it cannot show is speed: {mixed.closed_gate}, and CPUs compute in 16 bits by converting each value.\n"
+        f"That is why only GPUs of compute capability 7.0 and up take part unless you say otherwise."
+    )

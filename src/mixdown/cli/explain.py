@@ -1,0 +1,90 @@
+"""`mixdown explain PATH`: what the rewrite does to a saved graph, op by op, without running it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import mixdown
+from mixdown.cli.options import HELP_STYLE, Commands, add_policy_options, policy_of
+from mixdown.cli.progress import Progress
+from mixdown.core import MixdownError
+from mixdown.reports.show import encodable
+
+if TYPE_CHECKING:
+    import argparse
+
+    from mixdown.reports.model import Report
+
+NOTES = """examples:
+  mixdown explain models/bert
+  mixdown explain models/bert --signature serving_default --html report.html
+  mixdown explain frozen.pb --fetch logits --why dense_1/MatMul
+  mixdown explain frozen.pb --low bfloat16 --json after.json --quiet
+
+exit codes:
+  0  done
+  2  the graph, the policy or an op cannot be found or read
+"""
+
+
+def add(commands: Commands) -> None:
+    """Declare the command."""
+    parser = commands.add_parser(
+        "explain",
+        help="say what the rewrite does to a saved graph, and why, without running it",
+        epilog=NOTES,
+        formatter_class=HELP_STYLE,
+    )
+    parser.add_argument("path", help="a SavedModel's directory, or a GraphDef in a .pb or .pbtxt file")
+    parser.add_argument("--signature", action="append", default=[], help="of a SavedModel, only this; may be repeated")
+    parser.add_argument("--fetch", action="append", default=[], help="of a GraphDef, what is fetched; may be repeated")
+    parser.add_argument("--feed", action="append", default=[], help="of a GraphDef, what is fed; may be repeated")
+    parser.add_argument("--why", metavar="OP", action="append", default=[], help="only the chain of causes of this op")
+    parser.add_argument("--html", metavar="FILE", type=Path, help="also write the report as a page")
+    parser.add_argument("--json", metavar="FILE", type=Path, help="also write the report as JSON, for `mixdown diff`")
+    parser.add_argument("--quiet", action="store_true", help="print nothing but errors and what --why asks for")
+    add_policy_options(parser, devices="all")
+    parser.set_defaults(command=explain)
+
+
+def explain(options: argparse.Namespace) -> int:
+    """Explain a saved graph."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # what TensorFlow says while it starts is no part of the answer
+    policy = policy_of(options)
+    with Progress(3, quiet=options.quiet) as progress:
+        progress.step("loading TensorFlow")
+        explained = mixdown.explain
+        progress.step(f"reading and planning {options.path}")
+        report = explained(
+            options.path, policy=policy, fetches=options.fetch, feeds=options.feed, signatures=options.signature
+        )
+        progress.step("writing")
+        _write(report, options)
+    _answer(report, options)
+    return 0
+
+
+def _write(report: Report, options: argparse.Namespace) -> None:
+    for path, ending in ((options.html, ".html"), (options.json, ".json")):
+        if path is None:
+            continue
+        if path.suffix != ending:
+            raise MixdownError(f"--{ending[1:]} writes a file that ends in {ending}, not {str(path)!r}.")
+        try:
+            report.save(path)
+        except OSError as error:
+            raise MixdownError(f"{str(path)!r} cannot be written: {error.strerror}.") from None
+
+
+def _answer(report: Report, options: argparse.Namespace) -> None:
+    try:
+        chains = [report.why(op) for op in options.why]
+    except KeyError as unknown:
+        raise MixdownError(str(unknown.args[0])) from None
+    if chains:
+        sys.stdout.write(encodable("\n\n".join(chains), sys.stdout) + "\n")
+    elif not options.quiet:
+        report.show()

@@ -1,0 +1,116 @@
+"""Models of Keras 3 and of tf_keras as concrete functions: traced, never run. See `forward` and `training_step`."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import tensorflow as tf
+
+from mixdown.core import GraphError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CACHES = ("train_function", "train_tf_function")
+"""Where a model keeps the function that `fit` calls: ours must not stay there, since the model may yet change."""
+
+
+def is_model(target: Any) -> bool:
+    """Whether something is a model of Keras 3 or of tf_keras."""
+    libraries = (sys.modules.get(name) for name in ("keras", "tf_keras"))
+    return any(library is not None and isinstance(target, library.Model) for library in libraries)
+
+
+def forward(model: Any, *inputs: Any) -> Any:
+    """The model's forward pass for inputs like these, or like those it was made for."""
+    _refuse_unready(model)
+
+    def forward_pass(*arguments: Any) -> Any:
+        return model(*arguments, training=False)
+
+    return tf.function(forward_pass).get_concrete_function(*(_specs(inputs) if inputs else _own_inputs(model)))
+
+
+def training_step(model: Any, data: Any) -> Any:
+    """The function that `fit` calls at every step, for batches like `data`: a tuple of x, y and maybe sample weights.
+
+    An optimizer without slots gets them now, as `fit` would give it: zeros. Nothing else of the model changes.
+    """
+    _refuse_unready(model)
+    if getattr(model, "optimizer", None) is None:
+        raise GraphError(f"The model {model.name!r} has no training step yet: call model.compile(...) first.")
+    if model.run_eagerly:
+        raise GraphError(
+            f"The model {model.name!r} runs eagerly, so there is no graph: compile it without run_eagerly."
+        )
+    with _fresh_train_function(model) as train_function:
+        return _on_iterator(train_function).get_concrete_function(tf.data.IteratorSpec(_specs(data)))
+
+
+@contextmanager
+def _fresh_train_function(model: Any) -> Iterator[Any]:
+    kept = {name: getattr(model, name) for name in CACHES if hasattr(model, name)}
+    try:
+        for name in kept:
+            setattr(model, name, None)
+        model.make_train_function()
+        yield model.train_function
+    finally:
+        for name, value in kept.items():
+            setattr(model, name, value)
+
+
+def _on_iterator(train_function: Any) -> Any:
+    """The tf.function in it that takes an iterator; tf_keras has nothing around it, Keras 3 a plain function."""
+    if hasattr(train_function, "get_concrete_function"):
+        return train_function
+    # Private: Keras 3 does not hand it out otherwise. Its name ends in `_on_iterator` in Keras 3.0 to 3.15.
+    inside = inspect.getclosurevars(train_function).nonlocals
+    found = [each for name, each in inside.items() if name.endswith("on_iterator")]
+    if not found or not hasattr(found[0], "get_concrete_function"):
+        raise GraphError(
+            "This Keras keeps its training step where mixdown does not find it. Explain a tf.function that calls "
+            "model.train_step(data) instead."
+        )
+    return found[0]
+
+
+def _refuse_unready(model: Any) -> None:
+    if not model.built:
+        raise GraphError(
+            f"The model {model.name!r} has no weights yet, and explaining must not make any: build it first, "
+            f"model.build(input_shape), or call it once."
+        )
+    backend = getattr(sys.modules.get("keras"), "backend", None)
+    if type(model).__module__.startswith("keras.") and backend is not None and backend.backend() != "tensorflow":
+        raise GraphError(
+            f"Keras runs on {backend.backend()} here, so the model {model.name!r} has no TensorFlow graph."
+        )
+
+
+def _own_inputs(model: Any) -> list[Any]:
+    inputs = getattr(model, "inputs", None)
+    if not inputs:
+        raise GraphError(
+            f"The model {model.name!r} does not say what it takes. Give an example, or "
+            f"tf.TensorSpec(shape), after the model."
+        )
+    return [_specs(inputs[0] if len(inputs) == 1 else model.input)]  # several keep the structure they were given in
+
+
+def _specs(values: Any) -> Any:
+    return tf.nest.map_structure(_spec, values)
+
+
+def _spec(value: Any) -> Any:
+    """What one value looks like; 64-bit floats become 32, as Keras makes of them."""
+    if isinstance(value, tf.TypeSpec):
+        return value
+    if not hasattr(value, "shape") or not hasattr(value, "dtype"):
+        value = np.asarray(value)
+    dtype = tf.as_dtype(value.dtype)
+    return tf.TensorSpec(value.shape, tf.float32 if dtype == tf.float64 else dtype)
