@@ -13,6 +13,7 @@ from keras import ops
 from tests.tensorflow.keras3_training import NAMES, adam, compiled, contents, fit, wrapped
 
 import mixdown
+from mixdown.tensorflow.scaler_reports import scaler_reports
 
 
 def main() -> None:
@@ -24,6 +25,8 @@ def main() -> None:
     check_stateless()
     check_stateful()
     check_limit()
+    check_log()
+    check_callback()
     check_saving()
     print("all held on jax")  # noqa: T201 - the answer
 
@@ -40,6 +43,8 @@ def check_fit(settings: dict[str, Any], *, jit: bool) -> None:
     assert (net.optimizer.skipped_steps, net.optimizer.last_skipped_step) == (2, 4)
     assert (net.optimizer.loss_scale, net.optimizer.good_steps) == (2.0**13, 3)
     assert net.optimizer.offending_variables == [(name, "NaN") for name in NAMES]
+    assert [(each.step, each.scale) for each in net.optimizer.skips] == [(1, 2.0**14), (4, 2.0**13)]
+    assert net.optimizer.account().timeline == ((0, 2.0**15), (2, 2.0**14), (5, 2.0**13))
 
 
 def check_a_skip_changes_no_bit() -> None:
@@ -80,6 +85,30 @@ def check_limit() -> None:
         assert "4 steps in a row were skipped" in str(error)  # noqa: PT017 - no pytest here
     else:
         raise AssertionError("no alarm")
+
+
+def check_log() -> None:
+    """The log names the first eight offenders, and the latest 256 skips."""
+    weights, optimizer = [keras.Variable(0.0, name=f"w{at}") for at in range(10)], wrapped(skip_limit=999)
+    optimizer.build(weights)
+    for number in range(300):
+        held = [np.inf if at == 1 else 1.0 if number % 2 else np.nan for at in range(10)]
+        optimizer.apply([ops.array(each) for each in held], weights)
+    assert [each.step for each in optimizer.skips] == list(range(44, 300))
+    assert optimizer.skips[-1].offenders == [("w1", "Inf")]
+    names = [f"w{at}" for at in range(8)]
+    assert optimizer.skips[-2].offenders == [(name, "Inf" if name == "w1" else "NaN") for name in names]
+
+
+def check_callback() -> None:
+    """The history tells of every skip."""
+    x = np.ones([12, 4], "float32")
+    x[[3, 9]] = np.nan
+    net, callback = compiled(wrapped(), jit_compile=True), mixdown.keras.MixedPrecisionCallback()
+    history = net.fit(x, x[:, :1] * 0, batch_size=2, epochs=2, shuffle=False, verbose=0, callbacks=[callback])
+    assert history.history["skipped_steps"] == [2, 4]
+    assert [[step for step, _ in epoch] for epoch in history.history["skips"]] == [[1, 4], [7, 10]]
+    assert [each.skipped_steps for each in scaler_reports() if each.steps == 12] == [4]
 
 
 def check_saving() -> None:

@@ -11,8 +11,6 @@ import keras
 import tensorflow as tf
 from tests.tensorflow.keras3_training import adam, compiled, contents, fit, wrapped
 
-from mixdown.tensorflow.optimizers import keras3  # noqa: F401 - so that load_model finds the class
-
 
 def main(kind: str, path: str, first: str, end: str, bad: str) -> None:
     net = keras.models.load_model(path) if kind == "keras" else from_checkpoint(path)

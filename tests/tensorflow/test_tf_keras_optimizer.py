@@ -257,7 +257,7 @@ def test_slots_and_weights_are_the_inner_optimizers_and_then_the_scales() -> Non
     assert optimizer.get_slot(kernel, "m") is inner.get_slot(kernel, "m")
     assert [id(each) for each in optimizer.variables()] == [id(each) for each in optimizer.weights]
     assert [id(each) for each in optimizer.weights[: len(inner.weights)]] == [id(each) for each in inner.weights]
-    assert len(optimizer.get_weights()) == len(inner.weights) + 8
+    assert len(optimizer.get_weights()) == len(inner.weights) + 9
 
 
 @pytest.mark.parametrize("with_scale", [True, False])

@@ -92,7 +92,9 @@ def test_the_account_tells_what_was_skipped_and_why(form: str) -> None:
     for x in STORY[:6]:
         run.step(x)
     account = run.optimizer.account(run.session)
-    assert account == (64.0, 6, 4, 5, 3, 0, [("w:0", "NaN")])
+    told = [(1, 512.0, "NaN"), (3, 256.0, "Inf"), (4, 128.0, "Inf"), (5, 64.0, "NaN")]
+    assert account[:-1] == (64.0, 6, 4, 5, 3, 0, [(step, scale, 0, [("w:0", held)]) for step, scale, held in told])
+    assert account.offending_variables == [("w:0", "NaN")]
     run.step(1.0)
     account = run.optimizer.account(run.session)
     assert (account.skips_in_a_row, account.good_steps, account.last_skipped_step) == (0, 1, 5)

@@ -12,9 +12,6 @@ import tensorflow as tf
 import tf_keras
 from tests.tensorflow.tf_keras_training import bare, books_of, compiled, fit, weights_of, wrapped
 
-import mixdown.tensorflow.optimizers.tf_keras
-import mixdown.tensorflow.optimizers.tf_keras_legacy  # noqa: F401 - an .h5 file is read by registered name
-
 
 def main(start: str, end: str, bad: str, *runs: str) -> None:
     results = {}

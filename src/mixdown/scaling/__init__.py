@@ -1,9 +1,11 @@
-"""Loss scaling without a framework. Start with `machine.after`; `ledger` counts, `alarm` speaks up."""
+"""Loss scaling without a framework. Start with `machine.after`; `ledger` counts, `log` remembers, `alarm` speaks up."""
 
-from mixdown.scaling.alarm import LossScaleWarning, checked_limit, offenders, sound
+from mixdown.scaling.alarm import LossScaleWarning, Offenders, checked_limit, sound
 from mixdown.scaling.errors import LossScaleError
 from mixdown.scaling.ledger import NEVER, Ledger, blank, entered
+from mixdown.scaling.log import SkippedStep
 from mixdown.scaling.machine import Law, State, Where, after, start
+from mixdown.scaling.timeline import Timeline, timeline
 
 __all__ = [
     "NEVER",
@@ -11,13 +13,16 @@ __all__ = [
     "Ledger",
     "LossScaleError",
     "LossScaleWarning",
+    "Offenders",
+    "SkippedStep",
     "State",
+    "Timeline",
     "Where",
     "after",
     "blank",
     "checked_limit",
     "entered",
-    "offenders",
     "sound",
     "start",
+    "timeline",
 ]

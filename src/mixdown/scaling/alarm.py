@@ -5,7 +5,6 @@ or NaN: `sound` then raises, if the user set a limit, or warns once.
 """
 
 import warnings
-from collections.abc import Iterable
 
 from mixdown.scaling.errors import LossScaleError
 from mixdown.scaling.machine import positive_integer
@@ -35,12 +34,6 @@ class LossScaleWarning(UserWarning):
 def checked_limit(skip_limit: object) -> int | None:
     """The limit of skips in a row, refused unless it is None or a whole number above zero."""
     return None if skip_limit is None else positive_integer("skip_limit", skip_limit)
-
-
-def offenders(names: Iterable[str], codes: Iterable[int]) -> Offenders:
-    """The first few variables whose gradient was not finite, each with what it held."""
-    found = [(name, VERDICTS[int(code)]) for name, code in zip(names, codes, strict=True) if code]
-    return found[:MOST_NAMED]
 
 
 def sound(skips_in_a_row: int, found: Offenders, *, skip_limit: int | None) -> None:

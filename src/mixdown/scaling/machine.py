@@ -98,7 +98,7 @@ def after(law: Law, state: State, *, finite: Number, where: Where) -> State:
     good, bad = state.good_steps + 1, state.bad_steps + 1
     due, intolerable = good >= law.increment_period, bad >= law.tolerance
     # Graph optimizers turn a division by a constant into a product with its rounded reciprocal; not by this one.
-    divisor = where(finite, 1.0, law.multiplier)
+    divisor = where(intolerable, law.multiplier, 1.0)
     dropped = at_least(law.floor, state.scale / divisor, where)
     return State(
         scale=where(

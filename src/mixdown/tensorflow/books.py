@@ -1,21 +1,16 @@
-"""The ledger and the offending variables of a loss scale, kept in TensorFlow variables. Start with `Books`.
-
-Offending variables are one int64 vector: 4 * (number of the variable) + (code of its gradient), first offenders
-first, `NOBODY` in unused places. Integers survive XLA and checkpoints where strings do not; whoever holds the
-variables knows their names.
-"""
+"""The ledger and the log of skipped steps of a loss scale, kept in TensorFlow variables. Start with `Books`."""
 
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from mixdown.scaling import NEVER, Ledger, blank, entered
-from mixdown.scaling.alarm import MOST_NAMED, VERDICTS, Offenders
+from mixdown.scaling.alarm import MOST_NAMED
+from mixdown.scaling.log import HEAD, KEPT, LOG_SHAPE, NOBODY, place
 from mixdown.tensorflow.lift import where
 from mixdown.tensorflow.weights import Weighted
-
-NOBODY = -1
 
 
 class Books(Weighted):
@@ -25,7 +20,9 @@ class Books(Weighted):
         super().__init__()
         for name, value in blank()._asdict().items():
             self.declare(name, value, tf.int64)
-        self.declare("offenders", [NOBODY] * MOST_NAMED, tf.int64)
+        self.declare("bad_steps", 0, tf.int64)  # the machine's; the log tells it too
+        self.declare("skip_log", np.full(LOG_SHAPE, NEVER), tf.int64)
+        self.declare("skip_scales", np.zeros(KEPT), tf.float32)
 
     @property
     def steps(self) -> Any:
@@ -68,24 +65,30 @@ class Books(Weighted):
         """Assign values to the weights of those names; the operation that does it, or None if it is done."""
         return tf.group([self.weight(name).assign(value) for name, value in values.items()])
 
-    def accuse(self, numbers: Sequence[int], codes: tf.Tensor) -> tf.Tensor:
-        """Record the offenders of a skipped step, given the number of each variable and its gradient's code."""
+    def accuse(self, numbers: Sequence[int], codes: tf.Tensor, scale: tf.Tensor) -> tf.Tensor:
+        """Log a skipped step that has been entered, given each variable's number and the code of its gradient.
+
+        Returns:
+            The offenders as the log has them, once it does.
+        """
         entries = encoded(numbers, codes)
-        with tf.control_dependencies([self.weight("offenders").assign(entries)]):
+        head = [tf.convert_to_tensor(self.weight(name)) for name in ("last_skipped_step", "bad_steps")]
+        at = tf.reshape(place(tf.convert_to_tensor(self.weight("skipped_steps"))), [1, 1])
+        news = {"skip_log": tf.concat([tf.stack(head), entries], axis=0), "skip_scales": scale}
+        rings = {name: tf.convert_to_tensor(self.weight(name)) for name in news}
+        turned = {name: tf.tensor_scatter_nd_update(rings[name], at, [new]) for name, new in news.items()}
+        with tf.control_dependencies([each for each in (self.write(turned),) if each is not None]):
             return tf.identity(entries)
+
+    def latest_entries(self) -> tf.Tensor:
+        """The offenders of the latest skip as the log has them."""
+        at = place(tf.convert_to_tensor(self.weight("skipped_steps")))
+        return tf.convert_to_tensor(self.weight("skip_log"))[at, HEAD:]
 
 
 def encoded(numbers: Sequence[int], codes: tf.Tensor) -> tf.Tensor:
-    """The first few non-zero codes with the numbers of their variables, padded to a fixed length."""
-    wide = tf.cast(codes, tf.int64)
-    entries = tf.where(wide > 0, 4 * tf.constant(numbers, tf.int64) + wide, NOBODY)
-    padded = tf.concat([entries, tf.fill([MOST_NAMED], tf.constant(NOBODY, tf.int64))], axis=0)
-    # A stable sort of "is nobody" brings the offenders to the front in their order.
-    order = tf.argsort(tf.cast(padded < 0, tf.int32), stable=True)
-    return tf.gather(padded, order[:MOST_NAMED])
-
-
-def decoded(entries: Sequence[int], names: Sequence[str]) -> Offenders:
-    """The offenders by name; one whose name is not known yet (restored, not yet built) by its number."""
-    pairs = [divmod(int(entry), 4) for entry in entries if entry != NOBODY]
-    return [(names[who] if who < len(names) else f"variable {who}", VERDICTS[code]) for who, code in pairs]
+    """The first few variables with non-zero codes as a row of the log has them, by their numbers."""
+    entries = tf.where(codes > 0, 4 * tf.constant(list(numbers), tf.int32) + codes, tf.int32.max)
+    padded = tf.concat([entries, tf.fill([MOST_NAMED], tf.int32.max)], axis=0)
+    first = -tf.math.top_k(-padded, MOST_NAMED).values
+    return tf.cast(tf.where(first < tf.int32.max, first, NOBODY), tf.int64)

@@ -10,9 +10,12 @@ from tensorflow.python.ops import control_flow_util  # no public name tells whet
 def where(condition: Any, if_true: Any, if_false: Any) -> tf.Tensor:
     """`tf.where` that gives a Python number the dtype of the tensor beside it.
 
-    In a graph, `tf.where(condition, 0, an_int64)` makes an int32 of the 0 and then refuses the pair.
+    In a graph, `tf.where(condition, 0, an_int64)` makes an int32 of the 0 and then refuses the pair. A condition that
+    Python knows costs nothing.
     """
     dtype = next((each.dtype for each in (if_true, if_false) if tf.is_tensor(each)), None)
+    if isinstance(condition, bool):
+        return tf.convert_to_tensor(if_true if condition else if_false, dtype=dtype)
     return tf.where(condition, tf.convert_to_tensor(if_true, dtype=dtype), tf.convert_to_tensor(if_false, dtype=dtype))
 
 

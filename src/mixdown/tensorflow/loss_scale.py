@@ -5,6 +5,7 @@ They work eagerly, in `tf.function`, in v1 graphs and under `tf.distribute` stra
 """
 
 import abc
+from collections.abc import Sequence
 from numbers import Real
 from typing import Any, Self
 
@@ -13,8 +14,8 @@ import tensorflow as tf
 from mixdown.scaling import Law, State, after, start
 from mixdown.scaling.machine import LARGEST_SCALE, positive_real
 from mixdown.tensorflow.books import Books
-from mixdown.tensorflow.finite import verdict
-from mixdown.tensorflow.lift import where
+from mixdown.tensorflow.finite import verdict, verdict_codes
+from mixdown.tensorflow.lift import either, where
 
 
 class LossScale(Books, abc.ABC):
@@ -41,6 +42,14 @@ class LossScale(Books, abc.ABC):
             The operation that updates the scale (None when executing eagerly: it is done), and whether the
             gradients should be applied.
         """
+
+    def readable(self) -> Any:
+        """The current scale as a number, a variable or a tensor: whatever can be read without adding to a graph."""
+        return self()
+
+    def log_skip(self, numbers: Sequence[int], codes: tf.Tensor) -> tf.Tensor:
+        """Log a skipped step that the scale and the books know of already; see `Books.accuse`."""
+        return self.accuse(numbers, codes, self())
 
     @abc.abstractmethod
     def get_config(self) -> dict[str, Any]:
@@ -82,6 +91,10 @@ class FixedLossScale(LossScale):
     def __call__(self) -> tf.Tensor:
         """The scale, a scalar float32 tensor."""
         return tf.constant(self._value, tf.float32)
+
+    def readable(self) -> float:
+        """The scale as a number."""
+        return self._value
 
     def update(self, grads: Any) -> tuple[tf.Operation | None, bool]:
         """Do nothing, and advise to apply the gradients, whatever they hold."""
@@ -131,7 +144,6 @@ class DynamicLossScale(LossScale):
         first = start(self.law)
         self.declare("current_loss_scale", first.scale, tf.float32)
         self.declare("good_steps", first.good_steps, tf.int64)
-        self.declare("bad_steps", first.bad_steps, tf.int64)
         self.create()
 
     @property
@@ -158,25 +170,35 @@ class DynamicLossScale(LossScale):
         """The current scale, a scalar float32 tensor."""
         return tf.convert_to_tensor(self.weight("current_loss_scale"))
 
+    def readable(self) -> tf.Variable:
+        """The variable that holds the current scale."""
+        return self.weight("current_loss_scale")
+
     def update(self, grads: Any) -> tuple[tf.Operation | None, tf.Tensor]:
         """Adjust the scale, count the step, and advise to apply the gradients if all of them are finite.
 
         All replicas of a strategy get the same advice: one bad replica skips the step for all.
         """
-        finite = verdict(tf.nest.flatten(grads))
+        gradients = tf.nest.flatten(grads)
+        finite = verdict(gradients)
         if tf.distribute.in_cross_replica_context() or not tf.distribute.has_strategy():
-            return self._settle(finite), finite
+            return self._settle(finite, gradients), finite
         # One writer for all replicas: each reading and writing in its turn would count the step several times.
         replica = tf.distribute.get_replica_context()
-        return replica.merge_call(lambda _, each: self._settle(first_of(each)), args=(finite,)), finite
+        return replica.merge_call(lambda _, *of_all: self._settle(*of_all), args=(finite, gradients)), finite
 
     def decide(self, gradients: list[Any], finite: tf.Tensor) -> tuple[tf.Operation | None, Any]:
         """`update` for an optimizer that knows already whether the gradients are finite, and counts the step."""
         del gradients
         return self._moved(finite), finite
 
-    def _settle(self, finite: tf.Tensor) -> tf.Operation | None:
-        return tf.group([op for op in (self._moved(finite), self.enter(finite=finite)[0]) if op is not None])
+    def _settle(self, finite: Any, gradients: list[Any]) -> tf.Operation | None:
+        finite = first_of(finite)
+        done = [self._moved(finite), self.enter(finite=finite)[0]]
+        with tf.control_dependencies([op for op in done if op is not None]):
+            everyone = range(len(gradients))
+            logged = either(finite, lambda: None, lambda: self.log_skip(everyone, verdict_codes(gradients)))
+        return None if logged is None else logged.op
 
     def _moved(self, finite: tf.Tensor) -> tf.Operation | None:
         old = State(*(tf.convert_to_tensor(self.weight(name)) for name in STATE_WEIGHTS))

@@ -38,6 +38,11 @@ class Weighted(tf.__internal__.tracking.Trackable):
         """The variables of the current graph, created if this is the first use there."""
         return list(self.create().values())
 
+    @property
+    def homes(self) -> list[tf.Graph | None]:
+        """The graphs that have a set of weights; None stands for eager execution."""
+        return list(self._weights)
+
     def create(self) -> dict[str, tf.Variable]:
         """All weights of the current graph by name, made together so that a Saver sees all or none."""
         made = self._weights.setdefault(home(), {})

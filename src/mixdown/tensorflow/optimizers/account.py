@@ -4,9 +4,9 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from mixdown.scaling import NEVER, sound
-from mixdown.scaling.alarm import Offenders
-from mixdown.tensorflow.books import decoded
+from mixdown.scaling import NEVER, Law, Ledger, Offenders, SkippedStep, Timeline, sound
+from mixdown.scaling.log import offenders, skipped_steps_of
+from mixdown.scaling.timeline import told
 from mixdown.tensorflow.loss_scale import LossScale
 
 
@@ -19,7 +19,18 @@ class Account(NamedTuple):
     last_skipped_step: int | None
     skips_in_a_row: int
     good_steps: int
-    offending_variables: Offenders
+    skips: list[SkippedStep]  # the latest 256, oldest first
+    law: Law | None  # of the scale; None if it is none that mixdown knows
+
+    @property
+    def offending_variables(self) -> Offenders:
+        """The first variables whose gradient was not finite in the latest skipped step, with "Inf" or "NaN"."""
+        return self.skips[-1].offenders if self.skips else []
+
+    @property
+    def timeline(self) -> Timeline:
+        """When the scale changed, and what to, as far as the log of skips reaches back."""
+        return told(self.law, self.steps, self.loss_scale, self.skips, self.skipped_steps)
 
 
 class Accountable:
@@ -60,25 +71,32 @@ class Accountable:
 
         In graphs, an int64 vector that `account` puts into words.
         """
-        entries = tf.convert_to_tensor(self._loss_scale.weight("offenders"))
-        return decoded(entries.numpy(), list(self._names)) if tf.executing_eagerly() else entries
+        entries = self._loss_scale.latest_entries()
+        return offenders(entries.numpy(), list(self._names)) if tf.executing_eagerly() else entries
 
     def account(self, session: Any = None) -> Account:
-        """All of it in Python values; in a v1 graph, read in `session` or in the default session."""
-        tensors = {name: getattr(self, name) for name in Account._fields if name != "loss_scale"}
-        tensors["loss_scale"] = self._loss_scale()
+        """All of it in Python values, with the log of skips; in a v1 graph, read in `session` or in the default one."""
+        weights, scale = dict(self._loss_scale.create()), self._loss_scale.readable()
+        if not isinstance(scale, float):
+            weights["current_loss_scale"] = scale
         if tf.executing_eagerly():
-            return Account(**{**tensors, "loss_scale": float(tensors["loss_scale"])})
-        return self._account_of((session or tf.compat.v1.get_default_session()).run(tensors))
+            values = {name: tf.convert_to_tensor(weight).numpy() for name, weight in weights.items()}
+        else:
+            values = (session or tf.compat.v1.get_default_session()).run(weights)
+        return self._account_of({"current_loss_scale": scale, **values})
 
     def _account_of(self, values: dict[str, Any]) -> Account:
-        last = int(values["last_skipped_step"])
-        counts = {name: int(values[name]) for name in ("steps", "skipped_steps", "skips_in_a_row", "good_steps")}
+        ledger = Ledger(*(int(values[name]) for name in Ledger._fields))
+        last = ledger.last_skipped_step
         return Account(
-            loss_scale=float(values["loss_scale"]),
+            loss_scale=float(values["current_loss_scale"]),
+            steps=ledger.steps,
+            skipped_steps=ledger.skipped_steps,
             last_skipped_step=None if last == NEVER else last,
-            offending_variables=decoded(values["offending_variables"], list(self._names)),
-            **counts,
+            skips_in_a_row=ledger.skips_in_a_row,
+            good_steps=int(values.get("good_steps", ledger.steps - last - 1)),
+            skips=skipped_steps_of(values["skip_log"].tolist(), values["skip_scales"].tolist(), list(self._names)),
+            law=getattr(self._loss_scale, "law", None),
         )
 
     def check_skips(self, session: Any = None) -> None:

@@ -3,9 +3,6 @@
 `scale_loss` multiplies the loss, `apply` divides the gradients again and lets the inner optimizer run, but only if all
 of them are finite on every replica. A skipped step changes no weight, slot, accumulator or iteration count of the inner
 optimizer, and so no schedule advances; it changes the scale and the books (`keras3_books`), nothing else.
-
-Import this module before `keras.models.load_model` in a process that has not wrapped an optimizer yet: Keras finds only
-classes that have been imported.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,6 +16,7 @@ from mixdown.scaling.alarm import WARN_AT, Offenders
 from mixdown.tensorflow.optimizers.keras3_books import Books
 from mixdown.tensorflow.optimizers.keras3_form import Form
 from mixdown.tensorflow.optimizers.laws import law_of
+from mixdown.tensorflow.scaler_reports import remember
 from mixdown.tensorflow.usage import DIVIDED, Usage
 
 if keras.backend.backend() == "tensorflow":
@@ -50,7 +48,7 @@ class Keras3LossScaleOptimizer(Books, keras.optimizers.LossScaleOptimizer):
         ValueError: `inner_optimizer` scales the loss already, or a number is out of range.
     """
 
-    now = staticmethod(host.now)
+    now, tensor = staticmethod(host.now), staticmethod(host.tensor)
 
     def __init__(
         self,
@@ -67,13 +65,13 @@ class Keras3LossScaleOptimizer(Books, keras.optimizers.LossScaleOptimizer):
         self.alarm_is_late, self.alarm_was_heard = False, False
         self._form, self.usage = Form(), Usage()
         self.open_books()
+        remember(self)
 
     def build(self, variables: Sequence[Any]) -> None:
         """Make the weights that depend on the model, here and in the inner optimizer."""
         if self.built:
             return
         variables = list(variables)
-        self.open_offences(variables)
         if not self.inner_optimizer.built:
             self.inner_optimizer.build(variables)
         keras.optimizers.Optimizer.build(self, variables)
@@ -145,13 +143,15 @@ class Keras3LossScaleOptimizer(Books, keras.optimizers.LossScaleOptimizer):
         scaling, the unscaling and `apply` in one function. The very tensors passed in here still count as scaled.
         """
         self._form.were_unscaled(grads)
-        return [self.unscaled(each, None) for each in grads]
+        return self.unscaled(grads, [None] * len(grads))
 
-    def unscaled(self, gradient: Any, variable: Any) -> Any:
-        """One gradient over the current scale; a gradient that is to replace its variable (float8) is left alone."""
-        if gradient is None or getattr(variable, "overwrite_with_gradient", False):
-            return gradient
-        return host.unscaled(gradient, keras.ops.convert_to_tensor(self.dynamic_scale))
+    def unscaled(self, gradients: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
+        """The gradients over the current scale; one that is to replace its variable (float8) is left alone."""
+        scale = self.tensor(self.dynamic_scale)
+        return [
+            each if each is None or getattr(of, "overwrite_with_gradient", False) else host.unscaled(each, scale)
+            for each, of in zip(gradients, variables, strict=True)
+        ]
 
     def position(self, variable: Any) -> int:
         """Where a variable stands among the trained ones."""
@@ -179,8 +179,13 @@ class Keras3LossScaleOptimizer(Books, keras.optimizers.LossScaleOptimizer):
             self.alarm_was_heard = True
             sound(WARN_AT, found, skip_limit=None)
 
+    @property
+    def may_be_read(self) -> bool:
+        """Whether the books can be read now: not while a function is traced, or passes their values around."""
+        return host.may_read(self.skip_run)
+
     def _listen(self) -> None:
-        if self.alarm_is_late and host.may_read(self.skip_run):
+        if self.alarm_is_late and self.may_be_read:
             self.check_skips()
 
     def finalize_variable_values(self, var_list: Sequence[Any]) -> None:

@@ -8,9 +8,11 @@ from collections.abc import Callable
 from typing import Any
 
 import keras
+from keras import ops
 
-from mixdown.scaling import NEVER, Law, Ledger, State, Where, after, blank, entered, offenders, start
-from mixdown.scaling.alarm import Offenders
+from mixdown.scaling import NEVER, Law, Ledger, Offenders, SkippedStep, State, Where, after, blank, entered, start
+from mixdown.scaling.log import KEPT, LOG_SHAPE, place, skipped_steps_of
+from mixdown.tensorflow.optimizers.account import Account
 
 
 class Books:
@@ -18,6 +20,7 @@ class Books:
 
     law: Law
     now: Callable[[Any], Any]  # the value of a weight: a Python number where it can be known
+    tensor: Callable[[Any], Any]  # the value of a weight, as a tensor of the backend
     add_variable: Callable[..., Any]
     _trainable_variables: list[Any]
 
@@ -31,10 +34,8 @@ class Books:
         self.skip_counter = self.open_account("skip_counter", ledger.skipped_steps)
         self.latest_skip = self.open_account("latest_skip", ledger.last_skipped_step)
         self.skip_run = self.open_account("skip_run", ledger.skips_in_a_row)
-
-    def open_offences(self, variables: list[Any]) -> None:
-        """Make the weight that says what each variable's gradient held at the latest skip."""
-        self.offences = self.open_account("offences", 0, shape=(len(variables),), dtype="int32")
+        self.skip_log = self.open_account("skip_log", NEVER, shape=LOG_SHAPE)
+        self.skip_scales = self.open_account("skip_scales", 0, shape=(KEPT,), dtype="float32")
 
     def open_account(self, name: str, value: float, shape: tuple[int, ...] = (), dtype: str = "int") -> Any:
         """Make one weight, of which every replica has a copy. All write the same value, so the first one's will do."""
@@ -48,14 +49,22 @@ class Books:
 
     def enter(self, finite: Any, *, where: Where) -> None:
         """Enter one more step, applied or skipped."""
-        state = State(*map(keras.ops.convert_to_tensor, self.state_weights()))
-        ledger = Ledger(*map(keras.ops.convert_to_tensor, self.ledger_weights()))
-        news = (
-            *after(self.law, state, finite=finite, where=where),
-            *entered(ledger, finite=finite, where=where),
-        )
-        for weight, new in zip((*self.state_weights(), *self.ledger_weights()), news, strict=True):
-            weight.assign(new)
+        weights = (*self.state_weights(), *self.ledger_weights())
+        olds = [*map(self.tensor, weights)]
+        state, ledger = State(*olds[: len(State._fields)]), Ledger(*olds[len(State._fields) :])
+        news = (*after(self.law, state, finite=finite, where=where), *entered(ledger, finite=finite, where=where))
+        for weight, old, new in zip(weights, olds, news, strict=True):
+            if new is not old:
+                weight.assign(new)
+
+    def log_skip(self, entries: Any, *, finite: Any, where: Where) -> None:
+        """Log the step that was just entered, with its offenders, unless it was finite."""
+        at = ops.reshape(place(self.tensor(self.skip_counter)), [1, 1])
+        head = ops.stack([self.tensor(self.latest_skip), self.tensor(self.bad_counter)])
+        row = ops.concatenate([head, ops.cast(entries, head.dtype)])
+        for ring, new in ((self.skip_log, row), (self.skip_scales, self.tensor(self.dynamic_scale))):
+            old = self.tensor(ring)
+            ring.assign(where(finite, old, ops.scatter_update(old, at, ops.expand_dims(new, 0))))
 
     def state_weights(self) -> State:
         """The weights behind the state machine."""
@@ -76,6 +85,11 @@ class Books:
         return self.now(self.step_counter)
 
     @property
+    def steps(self) -> Any:
+        """Steps tried so far, skipped ones included."""
+        return self.now(self.steps_tried)
+
+    @property
     def skipped_steps(self) -> Any:
         """Steps skipped so far: their gradients were not finite, and they changed no weight."""
         return self.now(self.skip_counter)
@@ -92,11 +106,21 @@ class Books:
         return self.now(self.skip_run)
 
     @property
+    def skips(self) -> list[SkippedStep]:
+        """The latest 256 skipped steps, oldest first."""
+        return skipped_steps_of(
+            self.skip_log.numpy().tolist(), self.skip_scales.numpy().tolist(), self.variable_names()
+        )
+
+    @property
     def offending_variables(self) -> Offenders:
         """(variable, "Inf" | "NaN" | "Inf and NaN") of the latest skip: the first eight."""
-        if not hasattr(self, "offences"):
-            return []
-        return offenders(self.variable_names(), self.offences.numpy())
+        skips = self.skips
+        return skips[-1].offenders if skips else []
+
+    def account(self) -> Account:
+        """All of it at once."""
+        return Account(**{name: getattr(self, name) for name in Account._fields})
 
     def variable_names(self) -> list[str]:
         """How the trained variables are called in messages."""

@@ -7,6 +7,9 @@ import keras
 from keras import ops
 from keras.src.backend.common.stateless_scope import in_stateless_scope  # no public name; Keras 3.5 to 3.15
 
+from mixdown.scaling.alarm import MOST_NAMED
+from mixdown.scaling.log import NOBODY
+
 Values = list[Any]
 
 
@@ -29,10 +32,9 @@ def stateless_step(
     codes = codes_of(gradients)
     finite = ops.all(ops.equal(codes, 0))
     with keras.StatelessScope(state_mapping=list(zip(optimizer.variables, values, strict=True))) as scope:
-        pairs = zip(gradients, optimizer._trainable_variables, strict=True)
-        applicable = [optimizer.unscaled(each, of) if scaled else each for each, of in pairs]
+        applicable = optimizer.unscaled(gradients, optimizer._trainable_variables) if scaled else list(gradients)
         optimizer.enter(finite, where=ops.where)
-        optimizer.offences.assign(ops.where(finite, ops.convert_to_tensor(optimizer.offences), codes))
+        optimizer.log_skip(encoded(codes), finite=finite, where=ops.where)
     own = [scope.get_current_value(each) for each in optimizer._variables]
     before = list(trained), list(values[len(own) :])
     new_trained, new_inner = ops.cond(
@@ -66,6 +68,14 @@ def code_of(gradient: Any) -> Any:
     return ops.cast(holds_inf, "int32") + 2 * ops.cast(holds_nan, "int32")
 
 
+def encoded(codes: Any) -> Any:
+    """The first few gradients with non-zero codes, as a row of the log has them."""
+    last = 4 * len(codes) + 4
+    entries = ops.where(codes > 0, 4 * ops.arange(len(codes), dtype="int32") + codes, last)
+    first = ops.sort(ops.pad(entries, [[0, MOST_NAMED]], constant_values=last))[:MOST_NAMED]
+    return ops.where(first < last, first, NOBODY)
+
+
 def unscaled(gradient: Any, scale: Any) -> Any:
     """The gradient divided by the scale, in float32 at least: half does not hold every scale."""
     wide = "float64" if keras.backend.standardize_dtype(gradient.dtype) == "float64" else "float32"
@@ -78,6 +88,11 @@ def gradients(*_: Any) -> NoReturn:
         f"minimize works on the TensorFlow backend, not on {keras.backend.backend()}. "
         "Differentiate scale_loss(loss) yourself and call apply or stateless_apply."
     )
+
+
+def tensor(weight: Any) -> Any:
+    """The value of a weight."""
+    return ops.convert_to_tensor(weight)
 
 
 def now(weight: Any) -> Any:

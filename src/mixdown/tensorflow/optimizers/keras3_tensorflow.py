@@ -4,14 +4,16 @@ A step is one pass over the gradients to learn whether they are finite, one agre
 nearly always the gradients are unscaled and the inner optimizer runs; otherwise nothing does.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import tensorflow as tf
 
-from mixdown.scaling import offenders
 from mixdown.scaling.alarm import WARN_AT
+from mixdown.scaling.log import HEAD, offenders, place
 from mixdown.tensorflow import finite
+from mixdown.tensorflow.books import encoded
 from mixdown.tensorflow.lift import either, in_xla, where
 
 Gradients = Sequence[Any]  # of tf.Tensor, tf.IndexedSlices or None
@@ -23,9 +25,8 @@ def step(optimizer: Any, gradients: Gradients, variables: Sequence[Any], *, scal
     ordered = in_order(optimizer, gradients, variables)
 
     def apply(gradients: Gradients, variables: Sequence[Any]) -> None:
-        if scaled:
-            gradients = [optimizer.unscaled(each, of) for each, of in zip(gradients, variables, strict=True)]
-        optimizer.inner_optimizer.apply(gradients, variables)
+        applicable = optimizer.unscaled(gradients, variables) if scaled else gradients
+        optimizer.inner_optimizer.apply(applicable, variables)
 
     def across_replicas(strategy: Any, ordered: Gradients, *pairs: Any) -> None:
         each_replica = strategy.extended.call_for_each_replica
@@ -40,11 +41,18 @@ def step(optimizer: Any, gradients: Gradients, variables: Sequence[Any], *, scal
 
 
 def settle(optimizer: Any, codes: tf.Tensor, apply: Callable[[], None]) -> None:
-    """Take the branch the codes ask for, then keep the books and sound the alarm."""
-    all_finite = tf.reduce_all(tf.equal(codes, 0))
-    either(all_finite, apply, lambda: optimizer.offences.assign(codes))
-    optimizer.enter(all_finite, where=where)
-    raise_alarm(optimizer)
+    """Take the branch the codes ask for. Each keeps its own books: what is known in a branch need not be computed."""
+
+    def applied() -> None:
+        apply()
+        optimizer.enter(finite=True, where=where)
+
+    def skipped() -> None:
+        optimizer.enter(finite=False, where=where)
+        optimizer.log_skip(encoded(range(codes.shape[0]), codes), finite=False, where=where)
+        raise_alarm(optimizer)
+
+    either(tf.reduce_all(tf.equal(codes, 0)), applied, skipped)
 
 
 def agreed_codes(gradients: Gradients) -> tf.Tensor:
@@ -53,14 +61,25 @@ def agreed_codes(gradients: Gradients) -> tf.Tensor:
     The sum of numbers is finite only if each of them is, and it is the cheapest pass over them there is. A closer look
     follows only if the sum is not finite: at a bad gradient, or (seldom) at finite ones whose sum overflows.
     """
-    sums = [tf.cast(tf.reduce_sum(finite.values(each)), tf.float32) for each in gradients if each is not None]
     nothing_found = tf.zeros([len(gradients)], tf.int32)
-    local = tf.cond(
-        tf.math.is_finite(tf.add_n(sums)) if sums else tf.constant(value=True),
-        lambda: nothing_found,
-        lambda: finite.codes(gradients),
-    )
+    local = tf.cond(tf.math.is_finite(total(gradients)), lambda: nothing_found, lambda: aside(finite.codes, gradients))
     return finite.agreed_codes(local)
+
+
+def total(gradients: Gradients) -> tf.Tensor:
+    """The sum of all numbers in all gradients. Gradients of one shape are first added to each other: fewer ops."""
+    alike = defaultdict(list)
+    for each in (finite.values(gradient) for gradient in gradients if gradient is not None):
+        alike[each.dtype, tuple(each.shape) if each.shape.is_fully_defined() else object()].append(each)
+    sums = [tf.cast(tf.reduce_sum(tf.add_n(group)), tf.float32) for group in alike.values()]
+    return tf.add_n(sums) if sums else tf.constant(0.0)
+
+
+def aside(function: Callable[[Gradients], tf.Tensor], gradients: Gradients) -> tf.Tensor:
+    """A function called as such: in the branch not taken, TensorFlow still visits every op, and so there is but one."""
+    if tf.executing_eagerly() or in_xla():
+        return function(gradients)
+    return tf.function(lambda: function(gradients), autograph=False, experimental_attributes={"_noinline": True})()
 
 
 def in_order(optimizer: Any, gradients: Gradients, variables: Sequence[Any]) -> list[Any]:
@@ -105,20 +124,25 @@ def raise_alarm(optimizer: Any) -> None:
 
 
 def raise_alarm_in_graph(optimizer: Any) -> None:
-    """The same by a call back to Python, in a branch that is hardly ever taken."""
+    """The same by a call back to Python."""
     names, limit = optimizer.variable_names(), optimizer.skip_limit
-    skips, codes = map(tf.convert_to_tensor, (optimizer.skip_run, optimizer.offences))
+    skips, count, log = map(tensor, (optimizer.skip_run, optimizer.skip_counter, optimizer.skip_log))
 
-    def alarm(skips: Any, codes: Any) -> None:
-        optimizer.hear(int(skips), offenders(names, codes))
+    def alarm(skips: Any, entries: Any) -> None:
+        optimizer.hear(int(skips), offenders(entries, names))
 
     too_many = skips >= (WARN_AT if limit is None else limit)
-    either(too_many, lambda: tf.numpy_function(alarm, [skips, codes], []), lambda: None)
+    either(too_many, lambda: tf.numpy_function(alarm, [skips, log[place(count), HEAD:]], []), lambda: None)
+
+
+def tensor(weight: Any) -> tf.Tensor:
+    """The value of a weight. Not `keras.ops.convert_to_tensor`, which gives the weight itself."""
+    return tf.convert_to_tensor(weight)
 
 
 def now(weight: Any) -> Any:
     """The value of a weight: a Python number, or a tensor while a function is being traced."""
-    value = tf.convert_to_tensor(weight)
+    value = tensor(weight)
     return value.numpy().item() if tf.executing_eagerly() else value
 
 

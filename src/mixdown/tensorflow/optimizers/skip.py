@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from mixdown.scaling import sound
 from mixdown.scaling.alarm import WARN_AT
-from mixdown.tensorflow.books import decoded
+from mixdown.scaling.log import offenders
 from mixdown.tensorflow.finite import verdict_codes
 from mixdown.tensorflow.lift import in_xla
 from mixdown.tensorflow.loss_scale import LossScale
@@ -23,7 +23,7 @@ class Skipper(Protocol):
 
 def skipped(optimizer: Skipper, gradients: Sequence[Any], numbers: Sequence[int], skips: tf.Tensor) -> Any:
     """Record the offenders of this step and sound the alarm if it is due; in a graph, the operation for it."""
-    entries = optimizer._loss_scale.accuse(numbers, verdict_codes(gradients))
+    entries = optimizer._loss_scale.log_skip(numbers, verdict_codes(gradients))
     if tf.executing_eagerly():
         return alarm(optimizer, skips.numpy(), entries.numpy())
     # XLA compiles both branches of a condition and can call Python in neither.
@@ -32,7 +32,7 @@ def skipped(optimizer: Skipper, gradients: Sequence[Any], numbers: Sequence[int]
 
 def alarm(optimizer: Skipper, skips: Any, entries: Any) -> None:
     """Raise or warn if that many skips in a row call for it."""
-    sound(int(skips), decoded(entries, list(optimizer._names)), skip_limit=optimizer._skip_limit)
+    sound(int(skips), offenders(entries, list(optimizer._names)), skip_limit=optimizer._skip_limit)
 
 
 def alarm_op(optimizer: Skipper, skips: tf.Tensor, entries: tf.Tensor) -> tf.Tensor:

@@ -20,6 +20,7 @@ from mixdown.tensorflow.loss_scale import DynamicLossScale, FixedLossScale, get
 from mixdown.tensorflow.optimizers.account import Accountable
 from mixdown.tensorflow.optimizers.gradients import scaled, unscaled
 from mixdown.tensorflow.optimizers.tf_keras_step import Apply, step
+from mixdown.tensorflow.scaler_reports import remember
 from mixdown.tensorflow.usage import Usage
 
 OWN = frozenset(
@@ -56,6 +57,7 @@ class Scaling(Accountable, tf.__internal__.tracking.DelegatingTrackableMixin):
         self._alarm_is_late = self._alarm_was_heard = False
         self._track_trackable(scale, "loss_scale")
         setattr(inner, WRAPPED, True)
+        remember(self)
 
     @property
     def inner_optimizer(self) -> Any:

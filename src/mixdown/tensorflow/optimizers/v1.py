@@ -12,6 +12,7 @@ from mixdown.tensorflow.loss_scale import LossScale, first_of, get
 from mixdown.tensorflow.optimizers.account import Accountable
 from mixdown.tensorflow.optimizers.gradients import concrete, scaled, summable, unscaled
 from mixdown.tensorflow.optimizers.skip import skipped
+from mixdown.tensorflow.scaler_reports import remember
 from mixdown.tensorflow.usage import UNSCALED, Usage
 from mixdown.tensorflow.weights import home
 
@@ -56,6 +57,7 @@ class MixedPrecisionLossScaleOptimizer(Accountable, Optimizer):
         # The names of TensorFlow's own class, so that its checkpoints can be read.
         self._track_trackable(opt, "base_optimizer")
         self._track_trackable(self._loss_scale, "loss_scale")
+        remember(self)
 
     @property
     def loss_scale(self) -> LossScale:
