@@ -1,0 +1,81 @@
+"""Models on disk in, converted models on disk out: `convert_saved_model`."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from mixdown.core import MixdownError, MixdownWarning, Policy
+from mixdown.tensorflow.convert import frozen, saved_model
+from mixdown.tensorflow.convert.staging import staged
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mixdown.tensorflow.convert.conversion import Conversion
+
+PRECISIONS = ("float32", "low")
+Precision = Literal["float32", "low"]
+
+
+def convert_saved_model(
+    src: str | Path,
+    dst: str | Path,
+    policy: Policy | None = None,
+    *,
+    io: Precision = "float32",
+    weights: Precision = "float32",
+    outputs: Sequence[str] = (),
+    overwrite: bool = False,
+) -> Conversion:
+    """Convert a SavedModel, or a frozen graph, to mixed precision, such that it loads and serves without mixdown.
+
+    It appears at `dst` complete or not at all. A report of every op goes with it, as a page and as JSON: in the
+    SavedModel's `assets.extra`, or beside the frozen graph. Load it with `tf.saved_model.load`, a session, or a server;
+    Keras's `load_model` builds its layers anew from their configuration, in float32.
+
+    Args:
+        src: the folder of a SavedModel, or a file with a GraphDef.
+        dst: where the converted model goes.
+        policy: what may be low, and where; by default float16 on all devices, as it is not known where it will serve.
+        io: "low" lets signatures take and give 16 bits themselves.
+        weights: "low" stores variables and constants in 16 bits where nobody reads them in 32.
+        outputs: names of nodes of a frozen graph that keep their types, besides the nodes that nobody reads.
+        overwrite: replace what is at `dst`.
+
+    Raises:
+        MixdownError: `src` is no model, `dst` exists, or the options do not go together.
+        GraphError: the model is broken, or has ops that are not loaded.
+        PolicyError: an override of the policy matches no op of the model.
+    """
+    source, target, policy = Path(src), Path(dst), policy or Policy(devices="all")
+    _check(source, target, {"io": io, "weights": weights})
+    with staged(target, overwrite=overwrite) as folder:
+        made, low_weights = folder / target.name, weights == "low"
+        if source.is_dir():
+            _refuse(outputs, "outputs is for frozen graphs: a SavedModel has signatures, which say its outputs.")
+            done = saved_model.convert(source, made, policy, low_io=io == "low", low_weights=low_weights)
+        else:
+            _refuse(io == "low", "io='low' is for SavedModels: a frozen graph has no signature that could say so.")
+            done = frozen.convert(source, made, policy, outputs, low_weights=low_weights)
+        done.page.parent.mkdir(exist_ok=True)
+        for page in (done.page, done.page.with_suffix(".json")):
+            done.report.save(page)
+    for warning in done.report.warnings:
+        warnings.warn(warning, MixdownWarning, stacklevel=2)
+    return replace(done, path=target, page=target.parent / done.page.relative_to(folder))
+
+
+def _check(source: Path, target: Path, options: dict[str, str]) -> None:
+    for name, value in options.items():
+        if value not in PRECISIONS:
+            raise MixdownError(f"{name} is 'float32' or 'low', not {value!r}.")
+    if source.resolve() in (target.resolve(), *target.resolve().parents):
+        raise MixdownError(f"{str(target)!r} lies in the model to convert: write the converted model somewhere else.")
+
+
+def _refuse(wrong: object, message: str) -> None:
+    if wrong:
+        raise MixdownError(message)

@@ -1,0 +1,80 @@
+"""Which nodes of a saved graph others ask for by name: those keep their types. See `asked_for` and `outputs`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+from tensorflow.core.framework import variable_pb2
+from tensorflow.core.protobuf import meta_graph_pb2
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+VARIABLES = (
+    tf.compat.v1.GraphKeys.GLOBAL_VARIABLES,
+    tf.compat.v1.GraphKeys.TRAINABLE_VARIABLES,
+    tf.compat.v1.GraphKeys.LOCAL_VARIABLES,
+    tf.compat.v1.GraphKeys.MODEL_VARIABLES,
+    tf.compat.v1.GraphKeys.MOVING_AVERAGE_VARIABLES,
+)
+"""The collections of TensorFlow 1 that hold variables."""
+
+
+def asked_for(meta_graph: Any) -> set[str]:
+    """The names of the nodes that a loader or its user asks for, besides the plain outputs of signatures."""
+    found = {*_saver(meta_graph.saver_def), *_collected(meta_graph), *_assets(meta_graph.asset_file_def)}
+    for signature in meta_graph.signature_def.values():
+        for info in signature.inputs.values():
+            found.update(tensor_names(info))
+        for info in signature.outputs.values():
+            found.update(tensor_names(info)[1:])
+    for variable in variables(meta_graph):
+        found.update((variable.variable_name, variable.initializer_name))
+        found.update((variable.initial_value_name, variable.snapshot_name))
+    return _nodes(meta_graph, found)
+
+
+def outputs(meta_graph: Any) -> set[str]:
+    """The names of the nodes that are plain outputs of signatures."""
+    signatures = meta_graph.signature_def.values()
+    return _nodes(meta_graph, {info.name for signature in signatures for info in signature.outputs.values()})
+
+
+def _nodes(meta_graph: Any, names: set[str]) -> set[str]:
+    """The nodes behind names of nodes and tensors, as far as they exist."""
+    return {name.removeprefix("^").partition(":")[0] for name in names} & {
+        node.name for node in meta_graph.graph_def.node
+    }
+
+
+def variables(meta_graph: Any) -> Iterator[Any]:
+    """The variables that the graph's collections describe."""
+    for key in VARIABLES:
+        if key in meta_graph.collection_def:
+            for text in meta_graph.collection_def[key].bytes_list.value:
+                yield variable_pb2.VariableDef.FromString(text)
+
+
+def tensor_names(info: Any) -> list[str]:
+    """The tensors behind one input or output of a signature."""
+    sparse = info.coo_sparse
+    parts = (sparse.values_tensor_name, sparse.indices_tensor_name, sparse.dense_shape_tensor_name)
+    return [info.name, *parts, *(name for part in info.composite_tensor.components for name in tensor_names(part))]
+
+
+def _saver(saver: Any) -> list[str]:
+    return [saver.filename_tensor_name, saver.save_tensor_name, saver.restore_op_name]
+
+
+def _collected(meta_graph: Any) -> Iterator[str]:
+    for collection in meta_graph.collection_def.values():
+        yield from collection.node_list.value
+        for packed in collection.any_list.value:
+            asset = meta_graph_pb2.AssetFileDef()
+            if packed.Unpack(asset):
+                yield from _assets([asset])
+
+
+def _assets(assets: Any) -> list[str]:
+    return [asset.tensor_info.name for asset in assets]

@@ -1,0 +1,117 @@
+"""A SavedModel converted, file by file. Start with `convert`.
+
+`saved_model.pb` is rewritten as it stands, without running any of it: signatures, Python objects, tables, assets and
+initializers stay what they are. With low weights the checkpoint is rewritten too. All other files are copied.
+"""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING, Any
+
+from google.protobuf import text_format  # type: ignore[import-untyped]  # its types are a package of their own
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # its types are a package of their own
+from tensorflow.core.protobuf import saved_model_pb2
+
+# Private: TensorFlow offers no public way to write the fingerprint of a changed SavedModel. Checked on 2.21.
+from tensorflow.python.saved_model import fingerprinting_utils
+
+from mixdown.core import GraphError, MixdownError
+from mixdown.tensorflow import kinds
+from mixdown.tensorflow.bodies import function_body, graph_body, reachable
+from mixdown.tensorflow.convert import checkpoint, weights
+from mixdown.tensorflow.convert.conversion import Conversion, make_report
+from mixdown.tensorflow.convert.meta_graph import note_new_kinds, rewrite_meta_graph
+from mixdown.tensorflow.convert.names import asked_for, outputs
+from mixdown.tensorflow.convert.signatures import lower_signatures
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mixdown.core import Plan, Policy
+
+BINARY, TEXT, SPLIT = "saved_model.pb", "saved_model.pbtxt", "saved_model.cpb"
+VARIABLES = ("variables", "variables")  # the folder of the checkpoint, and its name in there
+
+
+def convert(source: Path, target: Path, policy: Policy, *, low_io: bool, low_weights: bool) -> Conversion:
+    """Convert a SavedModel into a folder that does not exist yet.
+
+    Raises:
+        MixdownError: the folder holds no SavedModel, or one that has several graphs, for low weights.
+        GraphError: the model is broken.
+    """
+    model = _read(source)
+    if low_weights and len(model.meta_graphs) > 1:
+        raise MixdownError(
+            f"{str(source)!r} holds {len(model.meta_graphs)} graphs that share their variables: "
+            f"weights='low' is for SavedModels with one."
+        )
+    plans: dict[str, Plan] = {}
+    said: list[str] = []
+    for meta_graph in model.meta_graphs:
+        plans |= _rewrite(meta_graph, policy, said, low_io=low_io)
+    shutil.copytree(source, target, ignore=_ignored(low_weights=low_weights))
+    stored = _store_weights(model.meta_graphs[0], source, target, policy, said) if low_weights else weights.NOTHING
+    for meta_graph in model.meta_graphs:
+        note_new_kinds(meta_graph)
+    (target / BINARY).write_bytes(model.SerializeToString(deterministic=True))
+    fingerprinting_utils.write_fingerprint(str(target))
+    report = make_report(source.name, plans, said)
+    return Conversion(
+        target, report, stored.variables, stored.constants, target / "assets.extra" / "mixdown-report.html"
+    )
+
+
+def _read(source: Path) -> Any:
+    try:
+        if (source / BINARY).is_file():
+            return saved_model_pb2.SavedModel.FromString((source / BINARY).read_bytes())
+        if (source / TEXT).is_file():
+            return text_format.Parse((source / TEXT).read_text("utf-8"), saved_model_pb2.SavedModel())
+    except (DecodeError, text_format.ParseError) as broken:
+        raise GraphError(f"The SavedModel in {str(source)!r} is broken: {broken}.") from None
+    if (source / SPLIT).is_file():
+        raise MixdownError(f"The SavedModel in {str(source)!r} is split into chunks ({SPLIT}): save it in one piece.")
+    raise MixdownError(f"There is no SavedModel in {str(source)!r}: it has neither {BINARY} nor {TEXT}.")
+
+
+def _rewrite(meta_graph: Any, policy: Policy, said: list[str], *, low_io: bool) -> dict[str, Plan]:
+    """Rewrite one graph; returns the plans to report, by name."""
+    graph_def, roots = meta_graph.graph_def, set(meta_graph.object_graph_def.concrete_functions)
+    shown = _outermost(graph_def, roots)
+    ends = set() if low_io else outputs(meta_graph)
+    plans = rewrite_meta_graph(graph_def, policy, roots=roots, preserved=asked_for(meta_graph), outputs=ends)
+    if low_io:
+        said.extend(lower_signatures(meta_graph, kinds.LOW_TYPES[policy.low]))
+    title = " ".join(meta_graph.meta_info_def.tags) or "graph"
+    return {title: plans[""], **{name: plans[name] for name in shown if plans[name].changes_anything}}
+
+
+def _outermost(graph_def: Any, roots: set[str]) -> list[str]:
+    """The functions that can be called from outside and are called by no other."""
+    library = {function.signature.name: function for function in graph_def.library.function}
+    known = sorted(roots & library.keys())
+    called = set(reachable(graph_body(graph_def), library))
+    called.update(name for root in known for name in reachable(function_body(library[root]), library))
+    return [name for name in known if name not in called]
+
+
+def _ignored(*, low_weights: bool) -> Any:
+    written = (BINARY, TEXT, "fingerprint.pb")
+    return shutil.ignore_patterns(*written, *([f"{VARIABLES[1]}.*"] if low_weights else []))
+
+
+def _store_weights(meta_graph: Any, source: Path, target: Path, policy: Policy, said: list[str]) -> weights.Stored:
+    """Let the variables of a graph be low where they can, and the checkpoint with them."""
+    low, before, after = kinds.LOW_TYPES[policy.low], source.joinpath(*VARIABLES), target.joinpath(*VARIABLES)
+    has_values = before.with_suffix(".index").is_file()
+    keys = checkpoint.object_keys(before, meta_graph.object_graph_def) if has_values else {}
+    stored = weights.store_low(meta_graph, low, keys, asked_for(meta_graph) | outputs(meta_graph))
+    if has_values:
+        said.extend(
+            f"{name} has values that {policy.low} cannot hold: they are infinite now. Keep its readers in float32 "
+            f"(policy.with_keep) or use low='bfloat16'."
+            for name in checkpoint.copy(before, after, stored.keys, low)
+        )
+    return stored

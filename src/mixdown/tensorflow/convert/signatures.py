@@ -1,0 +1,144 @@
+"""Signatures that take and give the low dtype themselves: `io="low"`. Start with `lower_signatures`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+from tensorflow.core.framework import types_pb2
+
+from mixdown.tensorflow import kinds
+from mixdown.tensorflow.convert.constants import rounded
+from mixdown.tensorflow.convert.sheets import Reader, Sheet
+from mixdown.tensorflow.convert.trails import CALLS_BY_LIST
+from mixdown.tensorflow.session_graph import output_types
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+FEEDS = {"Placeholder", "PlaceholderV2"}
+"""Kinds that may change their type: what is fed otherwise has a type that its op decides."""
+
+
+def lower_signatures(meta_graph: Any, low: int) -> list[str]:
+    """Let all signatures take and give 16 bits, in place; returns what there is to say of those that could not."""
+    library = {function.signature.name: function for function in meta_graph.graph_def.library.function}
+    lowered = {name: library[name] for name in signature_functions(meta_graph)}
+    for name, function in lowered.items():
+        _lower_function(meta_graph.object_graph_def.concrete_functions[name], function, library, low)
+    sheet = Sheet(meta_graph.graph_def, library, low)
+    ready = _lower_calls(sheet, lowered)
+    stay = _lower_inputs(meta_graph, sheet, ready)
+    _lower_outputs(meta_graph, sheet, library)
+    sheet.finish()
+    return stay
+
+
+def signature_functions(meta_graph: Any) -> list[str]:
+    """The functions behind `loaded.signatures`, for those who load the model as Python objects."""
+    nodes = meta_graph.object_graph_def.nodes
+    homes = [nodes[child.node_id] for root in nodes[:1] for child in root.children if child.local_name == "signatures"]
+    found = [nodes[child.node_id] for home in homes for child in home.children]
+    return [node.bare_concrete_function.concrete_function_name for node in found]
+
+
+def _lower_function(saved: Any, function: Any, library: Mapping[str, Any], low: int) -> None:
+    sheet = Sheet(function, library, low)
+    given = len(function.signature.input_arg) - len(saved.bound_inputs)
+    for position, argument in enumerate(function.signature.input_arg[:given]):
+        if argument.type == kinds.FLOAT:
+            argument.type = low
+            sheet.hand_on((-1 - position, 0))
+    for position, result in enumerate(function.signature.output_arg):
+        if result.type == kinds.FLOAT:
+            result.type = low
+            sheet.return_low(position)
+    sheet.finish()
+    _retype(saved.canonicalized_input_signature, low)
+    _retype(saved.output_signature, low)
+
+
+def _retype(message: Any, low: int) -> None:
+    """Change float32 to the low dtype wherever a description of arguments or results mentions it."""
+    for field, value in message.ListFields():
+        if field.enum_type is not None and field.enum_type.full_name == types_pb2.DataType.DESCRIPTOR.full_name:
+            setattr(message, field.name, low if value == kinds.FLOAT else value)
+        elif field.message_type is not None:
+            for part in _parts(value):
+                _retype(part, low)
+
+
+def _parts(value: Any) -> list[Any]:
+    """The messages in a field, which may hold one, several, or a map."""
+    if hasattr(value, "ListFields"):
+        return [value]
+    return list(value.values()) if hasattr(value, "items") else list(value)
+
+
+def _lower_calls(sheet: Sheet, lowered: Mapping[str, Any]) -> set[Reader]:
+    """Bring the graph's calls of these functions up to date; returns the inputs of calls that take a low value now."""
+    ready: set[Reader] = set()
+    made: list[tuple[int, int]] = []
+    for index, node in enumerate(sheet.nodes):
+        if node.op in CALLS_BY_LIST and node.attr["f"].func.name in lowered:
+            signature = lowered[node.attr["f"].func.name].signature
+            ready |= {Reader(index, place) for place in _retype_list(node.attr["Tin"], signature.input_arg)}
+            made += [(index, port) for port in _retype_list(node.attr["Tout"], signature.output_arg)]
+    for source in made:
+        sheet.hand_on(source, ready)
+    return ready - {reader for source in made for reader in sheet.readers(source)}
+
+
+def _retype_list(value: Any, ends: Any) -> list[int]:
+    """Bring the types that a call lists up to date; returns which have changed."""
+    changed = [place for place, end in enumerate(ends) if value.list.type[place] != end.type]
+    for place in changed:
+        value.list.type[place] = ends[place].type
+    return changed
+
+
+def _lower_inputs(meta_graph: Any, sheet: Sheet, ready: set[Reader]) -> list[str]:
+    """Let the placeholders of all signatures be low."""
+    position = {node.name: index for index, node in enumerate(sheet.nodes)}
+    stay, lowered = [], set()
+    for key, signature in sorted(meta_graph.signature_def.items()):
+        for name, info in sorted(signature.inputs.items()):
+            if info.dtype != kinds.FLOAT:
+                continue
+            index = position.get(info.name.partition(":")[0], -1)
+            if index < 0 or sheet.nodes[index].op not in FEEDS:
+                stay.append(f"The input {name} of {key} stays float32: it is no placeholder, but {info.name}.")
+                continue
+            info.dtype = sheet.low
+            _lower_default(signature, name, sheet.low)
+            lowered.add(index)
+    for index in sorted(lowered):
+        sheet.nodes[index].attr["dtype"].type = sheet.low
+        sheet.hand_on((index, 0), ready)
+    for reader in sorted(ready):
+        if sheet.inputs[reader.node][reader.position][0] not in lowered:
+            sheet.read_low(reader)
+    return stay
+
+
+def _lower_default(signature: Any, name: str, low: int) -> None:
+    if name in signature.defaults:
+        value = tf.make_ndarray(signature.defaults[name])
+        signature.defaults[name].CopyFrom(tf.make_tensor_proto(rounded(value, low)))
+
+
+def _lower_outputs(meta_graph: Any, sheet: Sheet, library: Mapping[str, Any]) -> None:
+    """Let the outputs of all signatures be low: as they are if the plan made them so, else through a cast."""
+    nodes = {node.name: node for node in sheet.nodes}
+    casts: dict[str, str] = {}
+    for _, signature in sorted(meta_graph.signature_def.items()):
+        for info in signature.outputs.values():
+            if info.dtype != kinds.FLOAT or not info.name:
+                continue
+            node, _, port = info.name.partition(":")
+            if output_types(nodes[node], library)[int(port or 0)] != sheet.low:
+                if info.name not in casts:
+                    text = info.name.removesuffix(":0")
+                    casts[info.name] = f"{sheet.add_cast(text, f'{node}/cast_to_low', kinds.FLOAT, sheet.low)}:0"
+                info.name = casts[info.name]
+            info.dtype = sheet.low

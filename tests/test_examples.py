@@ -1,0 +1,51 @@
+"""Every example runs, says what it promises, and is short enough to be read."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+LONGEST = 80
+
+# What each must print, and how it is started if not by its name alone.
+PROMISES = {
+    "keras_fit.py": ["skipped steps: ", "Every op with its reason: keras_fit.html"],
+    "custom_loop.py": ["weights unchanged: True"],
+    "v1_session.py": ["fetched by name as float32", "prediction (MatMul) is float16"],
+    "mirrored_strategy.py": ["2 replicas, skipped steps: 3", "all weights finite: True"],
+    "multi_worker.py": ["worker 0: error 0.00", "worker 1: error 0.00"],
+    "old_script.py": ["accuracy: 0.9"],
+    "custom_policy.py": ["the head stays in float32", "head/matmul (MatMul) is float32: a rule of the policy"],
+    "convert_and_serve.py": ["dtype=tf.float32, name='output_0'", "same answers: 100%"],
+    "xla.py": ["largest relative error: 0.00", "(MatMul) is float16"],
+    "rewrite_graph.py": ["float32 ops run in float16", "Every op and every cast: mixdown-report.html"],
+}
+STARTED = {"old_script.py": ["-m", "mixdown", "run", "--devices", "GPU,CPU"]}
+
+
+def run(name: str, folder: Path) -> str:
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    command = [sys.executable, *STARTED.get(name, []), str(EXAMPLES / name)]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)  # noqa: S603 - our own interpreter
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", PROMISES)
+def test_example_does_what_it_promises(name: str, tmp_path: Path) -> None:
+    printed = run(name, tmp_path)
+    assert [promise for promise in PROMISES[name] if promise not in printed] == [], printed
+
+
+def test_every_example_is_run_here() -> None:
+    assert {path.name for path in EXAMPLES.glob("*.py")} == set(PROMISES)
+
+
+@pytest.mark.parametrize("name", PROMISES)
+def test_example_can_be_read_in_one_go(name: str) -> None:
+    text = (EXAMPLES / name).read_text("utf-8")
+    assert text.startswith('"""')
+    assert len(text.splitlines()) < LONGEST
