@@ -1,0 +1,132 @@
+"""What `mixdown.numerics.compare` returns: how far mixed precision is from float32, tensor by tensor."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from math import inf
+
+from mixdown.core import MixdownError
+from mixdown.numerics.names import is_backward
+from mixdown.numerics.table import MOST_ROWS, aligned, more, short
+
+SCHEMA = "mixdown-comparison/1"
+
+
+@dataclass(frozen=True)
+class Errors:
+    """How far one set of numbers is from another.
+
+    Attributes:
+        max_abs, mean_abs: of the absolute difference.
+        max_rel, mean_rel: of the difference relative to the float32 number, or to a millionth of the largest one there.
+        relative: the length of the difference relative to the length of the float32 numbers.
+        cosine: of the angle between the two; 1.0 if they are equal.
+    """
+
+    max_abs: float = 0.0
+    mean_abs: float = 0.0
+    max_rel: float = 0.0
+    mean_rel: float = 0.0
+    relative: float = 0.0
+    cosine: float = 1.0
+
+
+BEYOND = Errors(inf, inf, inf, inf, inf, 0.0)
+"""The errors where one of the two is not finite and the other is not the same."""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One tensor, or one result of the function, in float32 and mixed."""
+
+    op: str
+    kind: str
+    output: int
+    function: str
+    dtype: str  # in the mixed run
+    errors: Errors
+    added: float = 0.0  # the relative error beyond the largest among what the op reads
+    final: bool = False  # a gradient that leaves the backward pass: what an optimizer gets
+
+    @property
+    def name(self) -> str:
+        """The tensor, as TensorFlow names it."""
+        return f"{self.op}:{self.output}"
+
+    @property
+    def gradient(self) -> bool:
+        """Whether it is a part of the backward pass."""
+        return is_backward(self.op)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Float32 and mixed side by side, from the same state and seeds.
+
+    Attributes:
+        tensors: the tensors of the program, those whose op adds most error first.
+        outputs: what the function returned.
+    """
+
+    tensors: tuple[Compared, ...]
+    outputs: tuple[Compared, ...] = field(default=())
+
+    @cached_property
+    def gradients(self) -> tuple[Compared, ...]:
+        """The gradients that leave the backward pass, worst first."""
+        final = [each for each in self.tensors if each.final]
+        return tuple(sorted(final, key=lambda each: -each.errors.relative))
+
+    @property
+    def identical(self) -> bool:
+        """Whether nothing differs at all."""
+        return all(each.errors == Errors() for each in (*self.tensors, *self.outputs))
+
+    def __getitem__(self, name: str) -> Compared:
+        """The tensor of that name, such as "dense/MatMul:0" or "dense/MatMul"."""
+        found = [each for each in self.tensors if name in (each.name, each.op)]
+        if not found:
+            raise KeyError(f"No tensor named {name!r} was compared; there are {len(self.tensors)}, see .tensors.")
+        return found[0]
+
+    def __str__(self) -> str:
+        if self.identical:
+            return f"No difference in {len(self.outputs)} outputs and {len(self.tensors)} tensors, bit for bit."
+        head = ["tensor", "in", "added", "relative", "max abs", "mean abs", "max rel", "mean rel", "cosine"]
+        parts = [("Outputs", self.outputs), ("Gradients", self.gradients), ("Ops, by the error they add", self.tensors)]
+        lines: list[str] = []
+        for title, rows in parts:
+            if rows:
+                lines += [f"{title}:", aligned([head, *map(_row, rows[:MOST_ROWS])]), *more(len(rows))]
+        return "\n".join(lines)
+
+    def to_json(self) -> str:
+        """All of it as JSON text; a float that is not finite is written as JavaScript has it."""
+        return json.dumps({"schema": SCHEMA, **asdict(self)})
+
+    @classmethod
+    def from_json(cls, text: str) -> Comparison:
+        """What `to_json` wrote.
+
+        Raises:
+            MixdownError: the text is something else.
+        """
+        try:
+            data = json.loads(text)
+        except ValueError as broken:
+            raise MixdownError(f"This is no comparison: not JSON ({broken}).") from None
+        if not isinstance(data, dict) or data.get("schema") != SCHEMA:
+            raise MixdownError(f"This is no comparison that mixdown can read: the schema should be {SCHEMA!r}.")
+        parts = {
+            part: tuple(Compared(**{**row, "errors": Errors(**row["errors"])}) for row in data[part])
+            for part in ("tensors", "outputs")
+        }
+        return cls(**parts)
+
+
+def _row(each: Compared) -> list[str]:
+    errors = each.errors
+    numbers = [each.added, errors.relative, errors.max_abs, errors.mean_abs, errors.max_rel, errors.mean_rel]
+    return [short(each.name), each.dtype, *(f"{number:.2e}" for number in numbers), f"{errors.cosine:.6f}"]

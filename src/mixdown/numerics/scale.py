@@ -1,0 +1,85 @@
+"""From the sizes of gradients to a loss scale: which fixed one to take, and where a dynamic one will settle.
+
+A scale is a power of two: it moves exponents and touches no digit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import floor, frexp, log2
+from typing import TYPE_CHECKING
+
+from mixdown.numerics.formats import FLOAT16
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mixdown.numerics.tally import Tally
+
+HEADROOM = 3
+"""How many powers of two a fixed scale keeps between the largest gradient seen and the largest float16."""
+
+CEILING = 2.0**40
+"""No scale above: the scaled loss itself, in float32, must stay finite with much to spare."""
+
+DYNAMIC_START = 2.0**15
+
+
+@dataclass(frozen=True)
+class ScaleAdvice:
+    """What loss scale these gradients need.
+
+    Attributes:
+        fixed: the scale to take for a fixed one.
+        dynamic: where a dynamic scale settles: the largest that these gradients do not overflow with.
+        start_skips: how many steps a dynamic scale that starts at 2**15 skips before it gets there.
+        flushed: the share of non-zero gradient numbers that float16 turns into zero without any scale.
+        flushed_then: the same with the fixed scale.
+    """
+
+    fixed: float
+    dynamic: float
+    start_skips: int
+    flushed: float
+    flushed_then: float
+
+    def __str__(self) -> str:
+        return (
+            f"Fixed loss scale: {self.fixed:g} ({self.flushed:.2%} of gradients vanish without, "
+            f"{self.flushed_then:.2%} with it). A dynamic one settles at {self.dynamic:g}, "
+            f"after {self.start_skips} skipped steps if it starts at 32768."
+        )
+
+
+def advise(tallies: Iterable[Tally], loss_scale: float = 1.0) -> ScaleAdvice | None:
+    """The loss scale for gradients that were measured under `loss_scale`; None if all of them are zero.
+
+    The fixed scale is the smallest that makes every gradient a normal float16, unless the largest stands against it.
+    """
+    seen = [tally for tally in tallies if tally.min_nonzero is not None]
+    if not seen:
+        return None
+    largest = max(tally.max_abs for tally in seen) / loss_scale
+    smallest = min(tally.min_nonzero or largest for tally in seen) / loss_scale
+    most = min(_power_below(FLOAT16.largest / largest), CEILING)
+    enough = 2.0 ** -floor(log2(smallest / FLOAT16.smallest_normal))
+    fixed = max(1.0, min(enough, most / 2**HEADROOM))
+    return ScaleAdvice(
+        fixed,
+        max(most, 1.0),
+        max(0, round(log2(DYNAMIC_START / most))),
+        _flushed(seen, 1.0 / loss_scale),
+        _flushed(seen, fixed / loss_scale),
+    )
+
+
+def _power_below(value: float) -> float:
+    """The largest power of two that is not above a value."""
+    return 2.0 ** (frexp(value)[1] - 1)
+
+
+def _flushed(tallies: list[Tally], factor: float) -> float:
+    """The share of non-zero numbers that become zero in float16 once multiplied by a factor."""
+    limit = -25 - floor(log2(factor))
+    lost = sum(tally.below(limit) for tally in tallies)
+    return lost / sum(tally.elements - tally.zeros for tally in tallies)

@@ -1,0 +1,117 @@
+"""The numbers of one tensor, counted: how large, how many of them zero, and how many a 16-bit format would lose."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from mixdown.numerics.formats import BIAS, BOUNDARIES, EXPONENTS, FORMATS, INF, NAN, NONZERO, value_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from mixdown.numerics.formats import Format
+
+
+@dataclass(frozen=True)
+class Losses:
+    """How many numbers a format would change for the worse, of finite, non-zero ones."""
+
+    flushed: int  # become zero
+    subnormal: int  # keep only some of their digits
+    overflowed: int  # become Inf
+
+
+@dataclass(frozen=True)
+class Tally:
+    """What was counted, over one or many executions."""
+
+    elements: int
+    histogram: tuple[int, ...]
+    """How many have each float32 exponent, once rounded to float16 if that can hold them. The first place is for zeros
+    and for what is subnormal in float32, the last for Inf and NaN."""
+    at_least: tuple[int, ...]  # how many reach each of BOUNDARIES
+    largest_bits: int  # of the finite ones, 0 if there is none but zero
+    smallest_bits: int  # of the finite, non-zero ones, INF if there is none
+
+    @classmethod
+    def from_vector(cls, vector: Sequence[int]) -> Tally:
+        """What the probe sent: the histogram, the counts at the boundaries, the largest, the smallest but zero."""
+        histogram = tuple(vector[:EXPONENTS])
+        *counts, largest, smallest = vector[EXPONENTS:]
+        return cls(sum(histogram), histogram, tuple(counts), max(largest, 0), min(smallest or INF, INF))
+
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(
+            self.elements + other.elements,
+            tuple(map(sum, zip(self.histogram, other.histogram, strict=True))),
+            tuple(map(sum, zip(self.at_least, other.at_least, strict=True))),
+            max(self.largest_bits, other.largest_bits),
+            min(self.smallest_bits, other.smallest_bits),
+        )
+
+    def reaching(self, boundary: int) -> int:
+        """How many numbers are at least as large as a boundary."""
+        return self.at_least[BOUNDARIES.index(boundary)]
+
+    @property
+    def zeros(self) -> int:
+        """How many are zero."""
+        return self.elements - self.reaching(NONZERO)
+
+    @property
+    def infs(self) -> int:
+        """How many are Inf."""
+        return self.reaching(INF) - self.reaching(NAN)
+
+    @property
+    def nans(self) -> int:
+        """How many are NaN."""
+        return self.reaching(NAN)
+
+    @property
+    def max_abs(self) -> float:
+        """The largest finite magnitude."""
+        return value_of(self.largest_bits)
+
+    @property
+    def min_nonzero(self) -> float | None:
+        """The smallest magnitude that is not zero, None if there is none."""
+        return value_of(self.smallest_bits) if self.smallest_bits < INF else None
+
+    def losses(self, low: Format | str) -> Losses:
+        """What a format would do to these numbers."""
+        low = FORMATS[low] if isinstance(low, str) else low
+        kept, normal = self.reaching(low.kept), self.reaching(low.normal)
+        return Losses(self.reaching(NONZERO) - kept, kept - normal, self.reaching(low.too_large) - self.reaching(INF))
+
+    def share(self, count: int) -> float:
+        """A count as a share of all numbers."""
+        return count / self.elements if self.elements else 0.0
+
+    def below(self, exponent: int) -> int:
+        """How many non-zero normal numbers are smaller than two to the power of `exponent`."""
+        return sum(self.histogram[1 : max(1, exponent + BIAS)])
+
+    @property
+    def exponents(self) -> dict[int, int]:
+        """How many numbers there are per power of two, for those that occur; zeros, Inf and NaN left out."""
+        return {at - BIAS: n for at, n in enumerate(self.histogram) if n and 0 < at < EXPONENTS - 1}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON; the histogram without its empty places."""
+        return {
+            "elements": self.elements,
+            "histogram": {str(at): n for at, n in enumerate(self.histogram) if n},
+            "at_least": list(self.at_least),
+            "largest_bits": self.largest_bits,
+            "smallest_bits": self.smallest_bits,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Tally:
+        """What `to_dict` wrote."""
+        filled = {int(at): n for at, n in data["histogram"].items()}
+        histogram = tuple(filled.get(at, 0) for at in range(EXPONENTS))
+        bits = data["largest_bits"], data["smallest_bits"]
+        return cls(data["elements"], histogram, tuple(data["at_least"]), *bits)

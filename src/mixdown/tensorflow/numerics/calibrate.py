@@ -1,0 +1,168 @@
+"""`mixdown.calibrate`: a policy made to measure, by the ranges of numbers on real batches. Start with `calibration`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from mixdown.core import Category, MixdownError, Paint, Policy, Role
+from mixdown.core.override import Override
+from mixdown.numerics.calibrated import Calibration
+from mixdown.numerics.names import is_backward
+from mixdown.numerics.scale import advise
+from mixdown.numerics.verdicts import Observed, Ruling, Verdict, is_safe, obstacle
+from mixdown.tensorflow.numerics.counts import Key, Scope
+from mixdown.tensorflow.numerics.setting import policy_for
+from mixdown.tensorflow.numerics.statistics import observe
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from mixdown.core import Op, Plan
+    from mixdown.numerics.tally import Tally
+
+MOST_ROUNDS = 5
+"""A new rule may make other ops low, which are then measured too; this often at most."""
+
+
+def calibrate(
+    fn: Callable[..., Any],
+    batches: Iterable[Any],
+    *,
+    policy: Policy | None = None,
+    promote: bool = False,
+    headroom: int = 1,
+    loss_scale: float | None = None,
+) -> Policy:
+    """A policy under which every op's numbers fit: `calibration(...)`, without the numbers behind it."""
+    return calibration(fn, batches, policy=policy, promote=promote, headroom=headroom, loss_scale=loss_scale).policy
+
+
+def calibration(
+    fn: Callable[..., Any],
+    batches: Iterable[Any],
+    *,
+    policy: Policy | None = None,
+    promote: bool = False,
+    headroom: int = 1,
+    loss_scale: float | None = None,
+) -> Calibration:
+    """Run a function in float32 on batches, and make rules of the ranges seen.
+
+    An op is kept in float32 if numbers it reads or makes leave the range of the low dtype. If asked, an op between low
+    ones that only the rule set denies may become low, if all its numbers lie well within that range. An op that a rule
+    of the given policy denies or keeps is never promoted. Variables are as before afterwards.
+
+    Args:
+        fn: a tf.function, or any function that calls some, such as a training step.
+        batches: what to call it with: a tuple of arguments each, or one argument.
+        policy: where to start; by default the policy in force, or else the default policy.
+        promote: whether ops may also become low.
+        headroom: how many powers of two numbers must stay below the end of the range.
+        loss_scale: the scale that training will use, for gradients; by default the one these gradients need.
+
+    Raises:
+        MixdownError: there is no batch, or the function calls no tf.function that could be probed.
+    """
+    policy, _ = policy_for(policy)
+    given, rows = policy, [batch if isinstance(batch, tuple) else (batch,) for batch in batches]
+    if not rows:
+        raise MixdownError("Calibration needs at least one batch.")
+    rulings: list[Ruling] = []
+    for _ in range(MOST_ROUNDS):
+        judge = _Judge(observe(fn, rows, policy, Scope(inner=True, denied=promote)), given, headroom, loss_scale)
+        new = judge.rulings(promote=promote, decided={(each.kind, each.op) for each in rulings})
+        rulings += new
+        policy = _with_rulings(policy, new)
+        if not new:
+            break
+    return Calibration(policy, tuple(rulings), judge.scale)
+
+
+class _Judge:
+    """Puts the tallies of tensors to the ops that read and make them."""
+
+    def __init__(self, counts: Any, given: Policy, headroom: int, loss_scale: float | None) -> None:
+        self._tallies: Mapping[Key, Tally] = counts.tallies
+        self._plans: list[Plan] = counts.plans
+        self._given, self._headroom = given, headroom
+        advice = advise(tally for key, tally in self._tallies.items() if is_backward(key.op))
+        self.scale = loss_scale or (advice.fixed if advice else 1.0)
+
+    def rulings(self, *, promote: bool, decided: set[tuple[str, str]]) -> list[Ruling]:
+        """The ops that need a rule and have none yet."""
+        out: dict[tuple[str, str], Ruling] = {}
+        for plan in self._plans:
+            promotable = _between_low_ops(plan) if promote else frozenset[int]()
+            for op, tensors in self._ops(plan):
+                ruling = self._ruling(plan, op, tensors, promotable)
+                if ruling is not None and (op.kind, op.name) not in decided:
+                    out.setdefault((op.kind, op.name), ruling)
+        return list(out.values())
+
+    def _ruling(self, plan: Plan, op: Op, tensors: list[Observed], promotable: frozenset[int]) -> Ruling | None:
+        low = plan.policy.low
+        if any(plan.paints[site] is Paint.LOW for site in op.sites):
+            why = obstacle(tensors, low, self._headroom)
+            return Ruling(op.name, op.kind, Verdict.KEEP, why) if why else None
+        denied = promotable.issuperset(op.sites) and self._denied_by_the_lists(plan, op)
+        if denied and is_safe(tensors, low, self._headroom):
+            largest = max(each.largest for each in tensors)
+            reason = f"its numbers stay below {largest:.3g}, and none of them becomes zero in {low}"
+            return Ruling(op.name, op.kind, Verdict.PROMOTE, reason)
+        return None
+
+    def _denied_by_the_lists(self, plan: Plan, op: Op) -> bool:
+        """Whether the rule set denies an op, no rule of the user speaks against it, and it could be low."""
+        sites = [plan.graph.sites[site] for site in op.sites]
+        full = (Category.DENY, Category.BARRIER)
+        refused = any(o.category in full and o.matches(op.kind, op.name) for o in self._given.overrides)
+        able = op.frozen is None and all(site.legal and site.kernel for site in sites)
+        return able and not refused and plan.policy.rule_set.categories.get(op.kind) is Category.DENY
+
+    def _ops(self, plan: Plan) -> list[tuple[Op, list[Observed]]]:
+        """Every op that computes, with what it reads and makes."""
+        graph = plan.graph
+        seen: list[list[Observed]] = [[] for _ in graph.ops]
+        for tensor in graph.tensors:
+            maker = graph.ops[graph.sites[tensor.site].op]
+            key = Key(maker.name, maker.kind, int(tensor.name.rpartition(":")[2]), maker.function)
+            if key in self._tallies:
+                factor = self.scale if is_backward(maker.name) else 1.0
+                observed = Observed(tensor.name, self._tallies[key], factor)
+                for op in {graph.sites[site].op for site in (tensor.site, *tensor.consumers)}:
+                    seen[op].append(observed)
+        return [
+            (op, tensors)
+            for op, tensors in zip(graph.ops, seen, strict=True)
+            if all(graph.sites[site].role is Role.PLAIN for site in op.sites)
+        ]
+
+
+def _between_low_ops(plan: Plan) -> frozenset[int]:
+    """The sites that have an allow op before and after them: not a loss, nor the arithmetic of an optimizer."""
+    allowed = plan.scene.sites_of(Category.ALLOW)
+    return frozenset(_reached(allowed, plan.graph.successors) & _reached(allowed, plan.graph.predecessors))
+
+
+def _reached(roots: list[int], neighbours: list[list[int]]) -> set[int]:
+    queue, seen = list(roots), set(roots)
+    for here in queue:
+        fresh = [there for there in neighbours[here] if there not in seen]
+        seen.update(fresh)
+        queue.extend(fresh)
+    return seen
+
+
+def _with_rulings(policy: Policy, rulings: list[Ruling]) -> Policy:
+    """The policy with a rule for each op; an op the policy names in the same words already is left as it is."""
+    known = {override.selector for override in policy.overrides}
+    new = [rule_for(each.kind, each.op, each.verdict) for each in rulings]
+    return replace(policy, overrides=(*policy.overrides, *(each for each in new if each.selector not in known)))
+
+
+def rule_for(kind: str, op: str, verdict: Verdict) -> Override:
+    """The rule that a verdict on one op makes."""
+    category = Category.BARRIER if verdict is Verdict.KEEP else Category.INFER
+    return Override(category, kind, f"^{re.escape(op)}$")

@@ -1,0 +1,64 @@
+"""`mixdown.numerics.statistics`: the numbers of every tensor that becomes low, measured in float32."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mixdown.core import MixdownError
+from mixdown.numerics.measured import Measured, Statistics
+from mixdown.tensorflow.numerics.counts import Counts
+from mixdown.tensorflow.numerics.runs import Run
+from mixdown.tensorflow.numerics.setting import policy_for
+from mixdown.tensorflow.numerics.state import kept
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from mixdown.core import Policy
+    from mixdown.tensorflow.numerics.counts import Scope
+
+
+def statistics(
+    step_fn: Callable[..., Any], *args: Any, steps: int = 1, policy: Policy | None = None, loss_scale: float = 1.0
+) -> Statistics:
+    """Measure the tensors that a policy makes low, in float32, as if they were in float16 and in bfloat16.
+
+    Variables are bit for bit as before afterwards; between the steps they change as the step has it.
+
+    Args:
+        step_fn: a tf.function, or any function that calls some.
+        args: what to call it with.
+        steps: how often to call it.
+        policy: what may be low; by default the policy in force, or else the default policy.
+        loss_scale: the scale that the step's gradients carry already.
+
+    Raises:
+        MixdownError: the step calls no tf.function that could be probed, or `steps` is below 1.
+    """
+    if steps < 1:
+        raise MixdownError(f"Statistics need at least one step, got steps={steps}.")
+    policy, _ = policy_for(policy)
+    counts = observe(step_fn, [args] * steps, policy)
+    return Statistics(policy.low, steps, float(loss_scale), _rows(counts, policy.low))
+
+
+def observe(
+    step_fn: Callable[..., Any], batches: Iterable[tuple[Any, ...]], policy: Policy, scope: Scope | None = None
+) -> Counts:
+    """Count over a call of the step for every batch."""
+    counts = Counts(scope)
+    with kept(), Run(counts, policy, full=True) as run:
+        for batch in batches:
+            run(step_fn, *batch)
+    return counts
+
+
+def _rows(counts: Counts, low: str) -> tuple[Measured, ...]:
+    rows = [Measured(*key, tally) for key, tally in counts.tallies.items()]
+    return tuple(sorted(rows, key=lambda row: _badness(row, low)))
+
+
+def _badness(row: Measured, low: str) -> tuple[float, float, float, str]:
+    """Those that overflow first, then those that vanish, then those that lose digits."""
+    losses, share = row.losses(low), row.tally.share
+    return (-share(losses.overflowed), -share(losses.flushed), -share(losses.subnormal), row.name)

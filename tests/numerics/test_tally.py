@@ -1,0 +1,55 @@
+"""The counts of a tensor equal NumPy's to the last element, whatever the numbers."""
+
+import hypothesis.extra.numpy as numbers
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.numerics.numpy_counts import counted, told
+
+from mixdown.numerics.formats import BOUNDARIES, bits_of, value_of
+from mixdown.numerics.tally import Tally
+from mixdown.tensorflow.numerics.counts import summary
+
+# Every float32 is equally likely by its bits, and the neighbours of every boundary are likely.
+BITS = st.one_of(
+    st.integers(0, 2**32 - 1),
+    st.builds(lambda edge, step: max(edge + step, 0), st.sampled_from(BOUNDARIES), st.integers(-2, 2)),
+)
+
+
+def tally_of(values: np.ndarray) -> Tally:
+    return Tally.from_vector(summary()(tf.constant(values)).numpy().tolist())
+
+
+@settings(max_examples=100, deadline=None)
+@given(numbers.arrays(np.uint32, numbers.array_shapes(min_dims=0, max_dims=2, min_side=0, max_side=20), elements=BITS))
+def test_counts_equal_numpy_for_any_bits(bits: np.ndarray) -> None:
+    values = bits.view(np.float32) if bits.ndim else np.frombuffer(bits.tobytes(), np.float32)[0]
+    assert told(tally_of(values)) == counted(values)
+
+
+@settings(max_examples=30, deadline=None)
+@given(*[numbers.arrays(np.uint32, 15, elements=BITS)] * 2)
+def test_tallies_add_up(one: np.ndarray, other: np.ndarray) -> None:
+    first, second = one.view(np.float32), other.view(np.float32)
+    assert told(tally_of(first) + tally_of(second)) == counted(np.concatenate([first, second]))
+
+
+@settings(max_examples=30, deadline=None)
+@given(numbers.arrays(np.uint32, 15, elements=BITS))
+def test_a_tally_comes_back_from_plain_data(bits: np.ndarray) -> None:
+    tally = tally_of(bits.view(np.float32))
+    assert Tally.from_dict(tally.to_dict()) == tally
+
+
+def test_a_million_numbers_of_all_sizes() -> None:
+    rng = np.random.default_rng(7)
+    values = (rng.standard_normal(1_000_000) * 2.0 ** rng.uniform(-60, 30, 1_000_000)).astype(np.float32)
+    assert told(tally_of(values)) == counted(values)
+
+
+@pytest.mark.parametrize("edge", BOUNDARIES[:-1])
+def test_bits_and_values_are_two_names_of_one_number(edge: int) -> None:
+    assert bits_of(value_of(edge)) == edge
