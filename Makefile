@@ -4,7 +4,7 @@ BIN := .venv/bin
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-matrix lint types layers unit format bench clean
+.PHONY: help demo test test-all test-matrix lint types layers unit format bench bench-gpu peers docs clean
 
 help: ## list the tasks
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -16,8 +16,8 @@ help: ## list the tasks
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	@touch $@
 
-demo: .venv/.ready ## install, then rewrite a real training step and show what changed
-	@$(BIN)/python examples/rewrite_graph.py
+demo: .venv/.ready ## install, then train a network in float32 and mixed, and compare
+	@$(BIN)/python -m mixdown demo
 
 test: lint types layers unit ## install, then lint, types, layers and the tests (under 12 minutes)
 
@@ -57,5 +57,20 @@ format: .venv/.ready ## let ruff format and mend what it can
 bench: .venv/.ready ## print every benchmark's table of ratios
 	@for script in plan_time scaler_overhead call_overhead peak_memory page_open; do $(BIN)/python benchmarks/$$script.py || exit 1; done
 
+.venv-gpu/.ready: Makefile
+	$(PYTHON) -m venv .venv-gpu
+	.venv-gpu/bin/python -m pip install --quiet --upgrade pip
+	.venv-gpu/bin/python -m pip install --quiet 'jax==0.10.2' 'jax-cuda12-plugin==0.10.2' 'jax-cuda12-pjrt==0.10.2' nvidia-cuda-nvcc-cu12
+	@touch $@
+
+bench-gpu: .venv/.ready .venv-gpu/.ready ## what XLA compiles for A100 and H100, in bytes; needs no GPU
+	@$(BIN)/python benchmarks/xla_gpu/table.py
+
+peers: .venv/.ready ## compare with TensorFlow's own call and Keras's policies; rewrites docs/peers.md
+	$(BIN)/python benchmarks/peers.py
+
+docs: .venv/.ready ## build the documentation into docs/_build; warnings are errors
+	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build
+
 clean: ## remove the environment and all caches
-	rm -rf .venv .venv-* .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf docs/_build .venv .venv-* .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -3,6 +3,8 @@
 from importlib import import_module
 from typing import Any
 
+from mixdown import revival
+
 __version__ = "0.1.0"
 
 # Public name -> the module that defines it, imported on first use: `import mixdown` needs no framework.
@@ -20,20 +22,28 @@ _HOMES = {
     "PlanError": "mixdown.core",
     "Policy": "mixdown.core",
     "PolicyError": "mixdown.core",
+    "bisect": "mixdown.tensorflow.numerics.bisect",
+    "calibrate": "mixdown.tensorflow.numerics.calibrate",
+    "convert_saved_model": "mixdown.tensorflow.convert",
     "disable_mixed_precision_graph_rewrite": "mixdown.tensorflow.enable",
     "enable_mixed_precision_graph_rewrite": "mixdown.tensorflow.enable",
+    "explain": "mixdown.tensorflow.explain",
+    "preview": "mixdown.tensorflow.explain",
+    "report": "mixdown.tensorflow.process_report",
     "rewrite": "mixdown.tensorflow.scoped",
     "rewriting": "mixdown.tensorflow.scoped",
     "rewrite_graph_def": "mixdown.tensorflow.rewrite",
+    "summary_op": "mixdown.tensorflow.events",
 }
+_MODULES = ("compat", "keras", "numerics")  # public modules, imported on first use too
 
-__all__ = [*sorted(_HOMES), "__version__", "compat"]  # noqa: PLE0604 - the table above holds strings
+__all__ = [*sorted(_HOMES), "__version__", *_MODULES]  # noqa: PLE0604 - the table above holds strings
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - a public name may be a class or a function
     """Import the module behind a public name when the name is first asked for."""
-    if name == "compat":
-        return import_module("mixdown.compat")
+    if name in _MODULES:
+        return import_module(f"mixdown.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'mixdown' has no attribute {name!r}; it has {', '.join(sorted(_HOMES))}")
     value = getattr(import_module(_HOMES[name]), name)
@@ -43,3 +53,6 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - a public name may be a clas
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+revival.watch()

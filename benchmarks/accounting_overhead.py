@@ -1,0 +1,94 @@
+"""What the books cost that are always kept: a training step with them, and the same step with the loss scale alone.
+
+Run `python benchmarks/accounting_overhead.py`. The two steps are taken in turn, round after round, in one process; the
+first ratio is the median over rounds of the ratio within a round. A step is long and the books are short, so on a busy
+machine that ratio is mostly noise: the last column is the time of keeping the books alone, many times over (with the
+scale, less without), as a part of the step. `--clock cpu` counts the CPU seconds of this process instead of wall time.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, the other benchmark is still `benchmarks....`
+
+import keras
+import tensorflow as tf
+from benchmarks import scaler_overhead
+from benchmarks.scaler_overhead import CLOCKS, MODELS, Clock, Step, rounds, training_step
+
+import mixdown
+from mixdown.scaling import State, after
+from mixdown.tensorflow.lift import where
+from mixdown.tensorflow.optimizers.keras3 import Keras3LossScaleOptimizer
+
+LINE = "{:>9} | {:<5} | {:>13} | {:>12} | {:>10}"
+TIMES = 200  # books kept in one call, to be measurable
+
+
+class WithoutBooks(Keras3LossScaleOptimizer):
+    """The loss scale moves, but nothing is counted or logged."""
+
+    def enter(self, finite: Any, *, where: Any) -> None:
+        """Move the scale."""
+        weights = self.state_weights()
+        news = after(self.law, State(*map(self.tensor, weights)), finite=finite, where=where)
+        for weight, new in zip(weights, news, strict=True):
+            weight.assign(new)
+
+    def log_skip(self, *_: Any, **__: Any) -> None:
+        """Log nothing."""
+
+
+WRAPPERS: dict[str, Callable[[Any], Any]] = {"without": WithoutBooks, "with": mixdown.LossScaleOptimizer}
+
+
+def books_alone(wrapper: str, *, jit: bool) -> Step:
+    """Good steps entered again and again, with no training around them."""
+    optimizer = WRAPPERS[wrapper](keras.optimizers.SGD())
+
+    @tf.function(jit_compile=jit)
+    def enter() -> tf.Tensor:
+        for _ in tf.range(TIMES):
+            optimizer.enter(finite=True, where=where)
+        return optimizer.tensor(optimizer.dynamic_scale)
+
+    return lambda: enter().numpy()
+
+
+def row(variables: int, count: int, clock: Clock, *, jit: bool) -> str:
+    """One line of the table."""
+    steps = {name: training_step(name, *MODELS[variables], jit=jit) for name in WRAPPERS}
+    steps |= {f"books {name}": books_alone(name, jit=jit) for name in WRAPPERS}
+    rounds(steps, 3, clock)  # trace, compile, warm up
+    times = rounds(steps, count, clock)
+    step = median(each["without"] for each in times)
+    ratio = median(each["with"] / each["without"] for each in times)
+    alone = median(each["books with"] - each["books without"] for each in times) / TIMES
+    mode = "jit" if jit else "graph"
+    return LINE.format(variables, mode, f"{step * 1e3:.1f} ms", f"{ratio:.4f}", f"{alone / step:.4%}")
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description="What accounting costs in a training step")
+    parser.add_argument("--rounds", type=int, default=60)
+    parser.add_argument("--variables", type=int, nargs="+", default=sorted(MODELS), choices=sorted(MODELS))
+    parser.add_argument("--modes", nargs="+", default=["graph", "jit"], choices=["graph", "jit"])
+    parser.add_argument("--clock", default="wall", choices=sorted(CLOCKS))
+    asked = parser.parse_args()
+    scaler_overhead.WRAPPERS |= WRAPPERS
+    print(f"Residual MLPs, Adam; {asked.clock} time, median of {asked.rounds} rounds;", end=" ")
+    print(f"keras {keras.__version__}, tensorflow {tf.__version__}")
+    print(LINE.format("variables", "mode", "without books", "with/without", "books/step"))
+    for variables in asked.variables:
+        for mode in asked.modes:
+            print(row(variables, asked.rounds, CLOCKS[asked.clock], jit=mode == "jit"), flush=True)
+            keras.backend.clear_session()
+
+
+if __name__ == "__main__":
+    main()

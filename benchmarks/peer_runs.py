@@ -1,0 +1,166 @@
+"""What each tool does when it trains: whether `fit` takes it, what it learns, and what becomes of bad steps.
+
+Start with `RUNS`: every entry is one process, which prints what came of it as JSON.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+from benchmarks.peer_graphs import graphs
+from benchmarks.peer_models import BATCH, MODELS, SEEDS, build, digits, loss_of
+from benchmarks.peer_tools import TOOLS, Tool, sgd
+
+import mixdown
+
+EPOCHS = 10
+BAD_STEPS, STEPS = (3, 7, 8, 12, 18), 20
+TINY = 1e-6
+"""A gradient so small that its scale may grow until nothing is left above it."""
+
+
+def measure_graphs(_: Tool) -> dict[str, Any]:
+    """Every model's graph, as every tool has it."""
+    return {name: {tool: counted._asdict() for tool, counted in graphs(name).items()} for name in MODELS}
+
+
+def learn(tool: Tool) -> dict[str, Any]:
+    """Test accuracies per model, one a seed, after the same batches in the same order."""
+    return {name: [accuracy(tool, name, seed) for seed in SEEDS] for name in MODELS}
+
+
+def accuracy(tool: Tool, name: str, seed: int) -> float:
+    """Train one model, and count which test digits it reads correctly."""
+    x, y, test_x, test_y = digits()
+    keras.config.set_dtype_policy(tool.policy)
+    model, optimizer = build(name, seed), tool.wrap()
+    keras.config.set_dtype_policy("float32")
+    order = np.random.default_rng(seed)
+
+    @tf.function(autograph=False)
+    def step(pixels: Any, labels: Any) -> None:
+        tool.step(optimizer, lambda: loss_of(model, pixels, labels), model.trainable_variables)
+
+    with tool.rewriting():
+        for _ in range(EPOCHS):
+            for batch in order.permutation(len(x))[: len(x) // BATCH * BATCH].reshape(-1, BATCH):
+                step(tf.constant(x[batch]), tf.constant(y[batch]))
+    return float((np.argmax(model(test_x), axis=1) == test_y).mean())
+
+
+def fit(tool: Tool) -> str:
+    """Whether the documented lines work: wrap a Keras optimizer, compile, fit."""
+    enable: Callable[[Any], Any] = {
+        "TensorFlow": tf.compat.v1.mixed_precision.enable_mixed_precision_graph_rewrite,
+        "Mixdown": partial(mixdown.enable_mixed_precision_graph_rewrite, policy=mixdown.Policy(devices="all")),
+    }.get(type(tool).__name__, lambda optimizer: optimizer)
+    x, y, _, _ = digits()
+    keras.config.set_dtype_policy(tool.policy)
+    try:
+        model = build("MLP")
+        model.compile(enable(sgd()), keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+        model.fit(x[:BATCH], y[:BATCH], verbose=0)
+    except (ValueError, AttributeError) as error:
+        return f"no: {type(error).__name__}"
+    finally:
+        keras.config.set_dtype_policy("float32")
+    return "yes"
+
+
+def scaling(tool: Tool) -> dict[str, Any]:
+    """What is told of skipped steps, and what two traces do to a scale."""
+    return {"fit": fit(tool), "skips": skips(tool), "collapse": collapse(tool), "growth": growth(tool)}
+
+
+def skips(tool: Tool) -> str:
+    """What the tool tells after a few steps of which some were bad."""
+    bench = Bench(tool)
+    for number in range(STEPS):
+        bench.step(np.nan if number in BAD_STEPS else 1.0)
+    return tool.told(bench.optimizer)
+
+
+def collapse(tool: Tool) -> dict[str, Any]:
+    """200 steps that are not finite, then a finite one."""
+    bench = Bench(tool)
+    for _ in range(200):
+        bench.step(np.nan)
+    lowest = tool.scale(bench.optimizer)
+    bench.step(1.0)
+    return {"scale": lowest, **bench.state()}
+
+
+def growth(tool: Tool) -> dict[str, Any]:
+    """130 steps after each of which the scale may grow, then a step that is not finite, then ten good ones."""
+    bench = Bench(tool, period=1)
+    for _ in range(130):
+        bench.step(TINY)
+    highest = tool.scale(bench.optimizer)
+    bench.step(np.nan)
+    after, before = tool.scale(bench.optimizer), bench.weight.numpy().copy()
+    for _ in range(10):
+        bench.step(TINY)
+    return {"scale": highest, "after": after, "learns": bool((bench.weight.numpy() != before).any()), **bench.state()}
+
+
+def replicas(tool: Tool) -> dict[str, Any]:
+    """Three steps on two replicas; in the second one, the second replica alone meets a NaN."""
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    with strategy.scope():
+        bench = Bench(tool, strategy=strategy)
+    for bad in (False, True, False):
+        bench.step(1.0, np.nan if bad else 1.0)
+    return bench.state()
+
+
+class Bench:
+    """One weight vector under an optimizer; its gradient is whatever a step is called with."""
+
+    def __init__(self, tool: Tool, period: int = 2000, strategy: Any = None) -> None:
+        self.optimizer = tool.wrap(period)
+        self._variable = keras.Variable(np.full([4], 1e-3, "float32"), name="weight")
+        self.weight = self._variable.value
+        self._strategy = strategy
+        if hasattr(self.optimizer, "build"):
+            self.optimizer.build([self._variable])
+
+        def apply(slope: Any) -> None:
+            tool.step(self.optimizer, lambda: tf.reduce_sum(self.weight * slope), [self._variable])
+
+        run = apply if strategy is None else lambda slope: strategy.run(apply, (slope,))
+        self._step = tf.function(run, autograph=False)
+
+    def step(self, *slopes: float) -> None:
+        """One step, with a slope for each replica."""
+        each = [tf.constant(slope, tf.float32) for slope in slopes]
+        if self._strategy is None:
+            self._step(each[0])
+            return
+        self._step(
+            self._strategy.experimental_distribute_values_from_function(
+                lambda context: each[context.replica_id_in_sync_group]
+            )
+        )
+
+    def state(self) -> dict[str, Any]:
+        """Whether the weights are still numbers."""
+        parts = [self.weight] if self._strategy is None else self._strategy.experimental_local_results(self.weight)
+        return {"finite": all(bool(np.isfinite(part.numpy()).all()) for part in parts)}
+
+
+RUNS: dict[str, Callable[[Tool], Any]] = {
+    "graphs": measure_graphs,
+    "learn": learn,
+    "scaling": scaling,
+    "replicas": replicas,
+}
+
+
+def run(name: str, tool: str) -> Any:
+    """One run of one tool."""
+    return RUNS[name](TOOLS[tool])

@@ -1,0 +1,117 @@
+"""The text of an HLO module, read: computations of instructions. Start with `parse`."""
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+WIDTHS = {"pred": 1, "token": 0}
+"""Bytes of an element, where the name of the type does not say its bits."""
+
+_LEAF = re.compile(r"\b(pred|token|bf16|f8\w*|[sufc]\d+)\[([\d,]*)\]")
+_COMPUTATION = re.compile(r"(ENTRY )?%?([\w.\-]+) .*->.*\{\s*$")
+_INSTRUCTION = re.compile(r"\s+(?:ROOT )?%?([\w.\-]+) = (\(.*?\)|\S+) ([\w\-]+)\((.*)$")
+_COMMENT = re.compile(r"/\*.*?\*/")
+
+
+@dataclass(frozen=True)
+class Array:
+    """One array of a shape."""
+
+    dtype: str
+    dims: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """Its bytes."""
+        digits = re.search(r"\d+", self.dtype)
+        width = WIDTHS[self.dtype] if self.dtype in WIDTHS else max(1, int(digits.group()) // 8 if digits else 1)
+        return width * prod(self.dims)
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One instruction; `operands` are names, of a parameter its number; `attributes` is the text behind them."""
+
+    name: str
+    shape: str
+    opcode: str
+    operands: tuple[str, ...]
+    attributes: str
+
+    @cached_property
+    def arrays(self) -> tuple[Array, ...]:
+        """What it yields: several arrays if that is a tuple."""
+        found = _LEAF.findall(self.shape)
+        return tuple(Array(dtype, tuple(int(dim) for dim in dims.split(",") if dim)) for dtype, dims in found)
+
+    @property
+    def size(self) -> int:
+        """The bytes it yields."""
+        return sum(array.size for array in self.arrays)
+
+    @property
+    def called(self) -> tuple[str, ...]:
+        """The computations it runs, but for conditions of loops and scalar functions of reductions."""
+        keys = r"(?:calls|body|branch_computations|true_computation|false_computation)"
+        groups = re.findall(rf"\b{keys}=(\{{[^}}]*\}}|%?[\w.\-]+)", self.attributes)
+        if self.opcode == "call":
+            groups += re.findall(r"\bto_apply=(%?[\w.\-]+)", self.attributes)
+        return tuple(name for group in groups for name in re.findall(r"[\w.\-]+", group))
+
+    @property
+    def target(self) -> str:
+        """What a custom call calls."""
+        found = re.search(r'custom_call_target="([^"]+)"', self.attributes)
+        return found.group(1) if found else ""
+
+
+@dataclass(frozen=True)
+class Module:
+    """All computations by name, and which of them is run."""
+
+    computations: dict[str, list[Instruction]]
+    entry: str
+
+
+def parse(text: str) -> Module:
+    """Read a module.
+
+    Raises:
+        ValueError: the text has no entry computation.
+    """
+    computations: dict[str, list[Instruction]] = {}
+    current: list[Instruction] = []
+    entry = ""
+    for line in text.splitlines():
+        if header := _COMPUTATION.match(line):
+            current = computations[header.group(2)] = []
+            entry = header.group(2) if header.group(1) else entry
+        elif found := _INSTRUCTION.match(line):
+            current.append(_instruction(*found.groups()))
+    if not entry:
+        raise ValueError("This is no HLO module: it has no ENTRY computation.")
+    return Module(computations, entry)
+
+
+def _instruction(name: str, shape: str, opcode: str, tail: str) -> Instruction:
+    end = _closing(tail)
+    inside = tail[:end]
+    match opcode:
+        case "parameter":
+            operands = [inside]
+        case "constant":
+            operands = []
+        case _:
+            operands = re.findall(r"%([\w.\-]+)", inside)
+    return Instruction(name, _COMMENT.sub("", shape), opcode, tuple(operands), tail[end + 1 :])
+
+
+def _closing(tail: str) -> int:
+    """Where the bracket that was open before the text is closed."""
+    depth = 1
+    for position, letter in enumerate(tail):
+        depth += (letter in "([{") - (letter in ")]}")
+        if not depth:
+            return position
+    return len(tail)

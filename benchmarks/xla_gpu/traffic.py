@@ -1,0 +1,110 @@
+"""Bytes at kernel boundaries: what each kernel of an optimized HLO module reads and writes. Start with `kernels`.
+
+A fusion, a library call or any other instruction that runs on its own is a kernel; it reads each of its operands once
+and writes its results. What stays inside a fusion costs nothing. Caches and the scratch space of libraries are not
+counted, and the body of a loop is counted once: it is a measure of the program, not a time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from benchmarks.xla_gpu.hlo_text import Instruction, Module
+
+NOTHING = frozenset(
+    ["parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all", "partition-id", "replica-id"]
+)
+"""Instructions that move no bytes."""
+
+MOVES = frozenset(["convert", "broadcast", "reshape", "bitcast", "transpose", "copy", "concatenate", "slice"])
+"""A kernel of nothing else, with a conversion in it, is a cast that found nothing to fuse with."""
+
+PICKS = frozenset(["slice", "dynamic-slice", "gather"])
+"""Instructions that read of their first operand only what they yield."""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One launch: its bytes, and the instructions in it."""
+
+    name: str
+    kind: str
+    read: int
+    written: int
+    opcodes: tuple[str, ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes read and written."""
+        return self.read + self.written
+
+    @property
+    def casts(self) -> int:
+        """Conversions in it."""
+        return self.opcodes.count("convert")
+
+    @property
+    def only_casts(self) -> bool:
+        """Whether it does nothing but convert and move."""
+        return self.casts > 0 and MOVES.issuperset(self.opcodes)
+
+
+def kernels(module: Module) -> list[Kernel]:
+    """All kernels of a module, in the order in which it lists them."""
+    return list(_walk(module, module.entry))
+
+
+def _walk(module: Module, computation: str) -> Iterator[Kernel]:
+    instructions = module.computations[computation]
+    made = {instruction.name: instruction for instruction in instructions}
+    for instruction in instructions:
+        if instruction.opcode in NOTHING or instruction.opcode.endswith(("-done", "-update")):
+            continue
+        if instruction.opcode == "fusion" or not instruction.called:
+            yield _kernel(module, instruction, made)
+        else:
+            for name in instruction.called:
+                yield from _walk(module, name)
+
+
+def _kernel(module: Module, instruction: Instruction, made: dict[str, Instruction]) -> Kernel:
+    fused = module.computations[instruction.called[0]] if instruction.opcode == "fusion" else []
+    read = sum(
+        min(made[name].size, _picked(fused, instruction.operands.index(name), made[name].size))
+        for name in dict.fromkeys(instruction.operands)
+        if name in made
+    )
+    opcodes = tuple(_opcodes(module, fused)) or (instruction.opcode,)
+    kind = instruction.target or (f"fusion of {len(opcodes)}" if fused else instruction.opcode)
+    return Kernel(instruction.name, kind, read, _written(instruction), opcodes)
+
+
+def _picked(fused: Sequence[Instruction], number: int, size: int) -> int:
+    """How much of an operand a fusion reads: if all it does with it is pick parts, those parts."""
+    inside = [one.name for one in fused if one.opcode == "parameter" and one.operands == (str(number),)]
+    uses = [one for one in fused if inside and inside[0] in one.operands]
+    if uses and all(one.opcode in PICKS and one.operands[0] == inside[0] for one in uses):
+        return sum(one.arrays[0].size for one in uses)
+    if uses and all(one.opcode == "dynamic-update-slice" and one.operands[0] == inside[0] for one in uses):
+        return 0
+    return size
+
+
+def _written(instruction: Instruction) -> int:
+    """The bytes of the results; a library call also yields its scratch space, which is not counted."""
+    arrays = instruction.arrays
+    if instruction.opcode == "custom-call" and len(arrays) > 1:
+        arrays = tuple(array for array in arrays if array.dtype not in ("s8", "u8"))
+    return sum(array.size for array in arrays)
+
+
+def _opcodes(module: Module, fused: Sequence[Instruction]) -> Iterator[str]:
+    for instruction in fused:
+        if instruction.opcode == "fusion":
+            yield from _opcodes(module, module.computations[instruction.called[0]])
+        elif instruction.opcode not in NOTHING:
+            yield instruction.opcode
