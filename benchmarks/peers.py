@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -53,16 +54,23 @@ GRAPHS = """
 
 The forward and backward pass of one batch of {batch}. Bytes are those of the `kernels` cost model: every op reads its
 inputs and writes its outputs, every cast is a kernel. TensorFlow's figures are its own pass's, run on the same graph.
-Accuracy is that on {test} digits of scikit-learn after {epochs} epochs of the same batches in the same order.
+Accuracy is that on {test} digits of scikit-learn after {epochs} epochs of the same batches in the same order: the mean
+of {seeds} seeds, and the lowest and highest. Learning rate and epochs were chosen by float32 alone, so that it learns;
+with so few seeds, differences within the range of a row mean nothing.
 TensorFlow's pass itself does not act without a GPU: it trains with its choices applied by
 `Policy(rules="tf-2.21", strategy="grappler")` and its own loss scaling.
 """
 
 NOTES = """
-Where mixdown moves more than TensorFlow it is on purpose: gradients of weights that are used many times (the LSTM) are
-summed in float32, `Softmax` stays in float32, and so does the arithmetic behind the last matrix product. Models this
-small gain nothing from 16 bits on any device; the table is about what each tool does, [](benchmarks.md) about what that
-is worth.
+What makes the difference in bytes, by kind of op:
+
+* LSTM: mixdown and Keras sum the gradients of weights that are used at every time step in float32, which takes casts;
+  TensorFlow sums them in float16.
+* transformer block: Keras runs `Exp`, `Square` and `Sum` in float16, which mixdown denies, and so needs fewer casts: it
+  moves the least.
+* embedding: TensorFlow casts the whole table; the others look rows up in float32.
+* CNN with batch norm and embedding: every tool moves more than float32 does. These models are small; for large ones see
+  [](benchmarks.md).
 """
 
 SCALING = """
@@ -81,7 +89,7 @@ TRACES = """
 ## Three traces that break scalers
 
 * *collapse*: 200 steps that are not finite, then one that is.
-* *growth*: 130 good steps with a scale that may grow after each, then ten more.
+* *growth*: 130 good steps with a scale that may grow after each, then one that is not finite, then ten good ones.
 * *one replica*: MirroredStrategy on two devices; one step's gradients are NaN on the second replica only.
 """
 
@@ -121,7 +129,12 @@ def page(results: dict[tuple[str, str], Any]) -> Iterator[str]:
 
     versions = ", ".join(f"{package} {version(package)}" for package in ("mixdown", "tensorflow", "keras"))
     yield HEAD.format(versions=versions)
-    yield GRAPHS.strip("\n").format(batch=peer_models.BATCH, test=peer_models.TEST, epochs=peer_runs.EPOCHS) + "\n"
+    yield (
+        GRAPHS.strip("\n").format(
+            batch=peer_models.BATCH, test=peer_models.TEST, epochs=peer_runs.EPOCHS, seeds=len(peer_models.SEEDS)
+        )
+        + "\n"
+    )
     yield table(("model", "tool", "ops in float16", "casts", "kB moved", "of float32", "accuracy"), model_rows(results))
     yield NOTES
     scaling = {tool: results["scaling", tool] for tool in SCALERS}
@@ -145,8 +158,13 @@ def model_rows(results: dict[tuple[str, str], Any]) -> Iterator[tuple[str, ...]]
                 str(counted["casts"]),
                 f"{counted['bytes'] / 1e3:.0f}",
                 f"{counted['bytes'] / full:.2f}",
-                f"{results['learn', tool][model]:.1%}",
+                spread(results["learn", tool][model]),
             )
+
+
+def spread(accuracies: Sequence[float]) -> str:
+    """The mean, and the lowest and highest."""
+    return f"{mean(accuracies):.1%} ({min(accuracies):.1%} to {max(accuracies):.1%})"
 
 
 def trace_rows(results: dict[tuple[str, str], Any]) -> Iterator[tuple[str, ...]]:
@@ -158,7 +176,7 @@ def trace_rows(results: dict[tuple[str, str], Any]) -> Iterator[tuple[str, ...]]
         yield (
             NAMES[tool],
             f"scale {collapse['scale']:g}, weights {verdict(collapse)}",
-            f"scale {growth['scale']:.3g}, {learns}, weights {verdict(growth)}",
+            f"scale {growth['scale']:.3g}, then {growth['after']:.3g}, {learns}, weights {verdict(growth)}",
             f"weights {verdict(results['replicas', tool])}",
         )
 

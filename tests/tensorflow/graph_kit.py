@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 v1 = tf.compat.v1
 raw = tf.raw_ops
-CPU = Policy(devices=("CPU",))
-BFLOAT16 = Policy(low="bfloat16", devices=("CPU",))
+CPU = Policy(strategy="grappler", devices=("CPU",))  # its decisions can be told from the graph alone, not from sizes
+BFLOAT16 = Policy(low="bfloat16", strategy="grappler", devices=("CPU",))
 EYE = np.eye(2, dtype=np.float32)
 ONES = np.ones((2, 2), np.float32)
 

@@ -70,8 +70,8 @@ def functions(folder: Path) -> dict[str, Any]:
     return {function.signature.name: function for function in proto.meta_graphs[0].graph_def.library.function}
 
 
-def close(got: tf.Tensor, wanted: tf.Tensor) -> bool:
-    return bool(np.abs(got - wanted).max() <= 2**-7 * np.abs(wanted).max())
+def close(got: tf.Tensor, wanted: tf.Tensor, tolerance: float = 2**-7) -> bool:
+    return bool(np.abs(got - wanted).max() <= tolerance * np.abs(wanted).max())
 
 
 @pytest.mark.parametrize("weights", ["float32", "low"])
@@ -111,8 +111,8 @@ def test_variables_that_functions_write_to_keep_their_type_and_work(saved: Path)
 
 
 WRITERS = {
-    "by an update": lambda kernel: lambda x: kernel.assign_sub(x),
-    "to what it is given": lambda kernel: lambda x: kernel.assign(x),
+    "by an update": lambda kernel: kernel.assign_sub,
+    "to what it is given": lambda kernel: kernel.assign,
 }
 
 
@@ -121,7 +121,14 @@ def test_a_variable_that_can_be_set_from_outside_is_stored_in_float32(case: str,
     model = tf.Module()
     model.kernel = tf.Variable(normal(16, 16))
     model.call = tf.function(lambda x: x @ model.kernel, input_signature=[X])
-    model.set = tf.function(WRITERS[case](model.kernel), input_signature=[tf.TensorSpec([16, 16])])
+    write = WRITERS[case](model.kernel)
+
+    @tf.function(input_signature=[tf.TensorSpec([16, 16])])
+    def set_kernel(values: tf.Tensor) -> tf.Tensor:
+        write(values)
+        return values
+
+    model.set = set_kernel
     tf.saved_model.save(model, str(tmp_path / "saved"))
     converted = convert(tmp_path / "saved", weights="low")
     assert converted.kernel.dtype == tf.float32
@@ -193,7 +200,7 @@ def test_policy_is_followed(saved: Path) -> None:
     original, x = tf.saved_model.load(str(saved)), normal(3, 16)
     name = next(node.name for f in functions(saved).values() for node in f.node_def if node.op == "Relu")
     kept = convert(saved, policy=mixdown.Policy(low="bfloat16", devices="all").with_keep(name=name).with_deny("Relu"))
-    assert close(kept.outer(x), original.outer(x))
+    assert close(kept.outer(x), original.outer(x), 2**-5)
     types = {node.attr["T"].type for f in functions(saved.parent / "converted").values() for node in f.node_def}
     assert types_pb2.DT_BFLOAT16 in types
     assert types_pb2.DT_HALF not in types

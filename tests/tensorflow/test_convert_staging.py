@@ -1,9 +1,7 @@
 """A conversion that fails or is killed leaves the destination absent or complete."""
 
 import multiprocessing
-import os
 import random
-import signal
 import threading
 import time
 from pathlib import Path
@@ -54,10 +52,8 @@ def killed_at(moment: float, saved: Path, target: Path, low: str) -> bool:
     process = FRESH.Process(target=convert, args=(saved, target, low))
     process.start()
     process.join(moment)
-    assert process.pid is not None
     alive = process.is_alive()
-    if alive:
-        os.kill(process.pid, signal.SIGKILL)
+    process.kill()
     process.join()
     return alive
 

@@ -159,7 +159,7 @@ def test_a_loop_whose_body_we_cannot_rewrite_keeps_its_types(low: str) -> None:
     body = library(graph_def)[loop.attr["body"].func.name]
     body.signature.attr.add(name="Unused", type="type").default_value.type = FLOAT
     loop.attr["body"].func.attr["Unused"].type = FLOAT
-    result = checked(graph_def, FEEDS, policy=Policy(low=low, rules="tf-2.21", devices=("CPU",)))
+    result = checked(graph_def, FEEDS, policy=Policy(low=low, rules="tf-2.21", strategy="grappler", devices=("CPU",)))
     assert {"one", "last"} <= low_nodes(result.graph_def)
     assert result.types(loop.name) == types_of(loop)
 

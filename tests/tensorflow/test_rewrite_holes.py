@@ -35,7 +35,7 @@ RULES = pytest.mark.parametrize("rules", ["documented", "tf-2.19", "tf-2.21"])
 
 
 def on_cpu(rules: str, low: str = "float16") -> Policy:
-    return Policy(low=low, rules=rules, devices=("CPU",))
+    return Policy(low=low, rules=rules, strategy="grappler", devices=("CPU",))
 
 
 def loop_with_a_list() -> Any:

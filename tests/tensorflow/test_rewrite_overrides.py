@@ -174,7 +174,7 @@ def test_the_environment_means_what_it_means_to_tensorflow(
     for name, value in environment.items():
         monkeypatch.setenv(PREFIX + name, value)
     graph_def = mixed()
-    policy = Policy.from_environment(rules="tf-2.21", devices=("CPU",))
+    policy = Policy.from_environment(rules="tf-2.21", strategy="grappler", devices=("CPU",))
     ours = rewrite_graph_def(graph_def, ["out"], policy=policy).graph_def
     assert not differences(graph_def, ours, theirs(graph_def, ["out"], "float16"))
 
@@ -183,7 +183,7 @@ def test_the_environments_differ_in_what_they_do() -> None:
     results = set()
     for environment in ENVIRONMENTS:
         values = {PREFIX + name: value for name, value in environment.items()}
-        policy = Policy.from_environment(values, rules="tf-2.21", devices=("CPU",))
+        policy = Policy.from_environment(values, rules="tf-2.21", strategy="grappler", devices=("CPU",))
         results.add(frozenset(low_nodes(rewrite_graph_def(mixed(), ["out"], policy=policy).graph_def)))
     assert len(results) == 8
 
@@ -192,5 +192,7 @@ def test_tensor_cores_only_leaves_no_list_to_overlap_with(monkeypatch: pytest.Mo
     for name, value in (("LEVEL", "TENSOR_CORES_ONLY"), ("ALLOWLIST_ADD", "Exp")):
         monkeypatch.setenv(PREFIX + name, value)
     graph_def = mixed()
-    ours = rewrite_graph_def(graph_def, ["out"], policy=Policy.from_environment(rules="tf-2.21", devices=("CPU",)))
+    ours = rewrite_graph_def(
+        graph_def, ["out"], policy=Policy.from_environment(rules="tf-2.21", strategy="grappler", devices=("CPU",))
+    )
     assert not differences(graph_def, ours.graph_def, theirs(graph_def, ["out"], "float16"))

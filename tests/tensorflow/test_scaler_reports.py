@@ -11,6 +11,7 @@ import tf_keras
 
 import mixdown
 from mixdown.reports.model import ScalerReport, Skip
+from mixdown.tensorflow import notices
 from mixdown.tensorflow import scaler_reports as told
 
 NAN, INF = float("nan"), float("inf")
@@ -202,3 +203,18 @@ def test_an_optimizer_that_is_gone_is_not_reported() -> None:
     del gone
     gc.collect()
     assert [each.name for each in told.scaler_reports()] == [kept.inner_optimizer.name]
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_the_warning_at_fifty_skips_in_a_row_is_kept_for_the_report(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notices, "_given", {})
+    step = HOSTS[host]("graph")
+
+    def fifty_one_skips() -> None:
+        for _ in range(51):
+            step(tf.constant([NAN]), tf.constant([1.0]))
+
+    with pytest.warns(mixdown.LossScaleWarning):
+        fifty_one_skips()
+    (kept,) = notices.given()
+    assert kept.startswith("50 steps in a row were skipped because gradients were not finite: a")

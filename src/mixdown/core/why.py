@@ -54,7 +54,7 @@ def _chain(scene: Scene, strokes: History, site: int) -> list[str]:
         paint = scene.policy.low if _is_low(strokes, here) else "float32"
         subject = f"{scene.graph.label(here)} ({scene.graph.kind(here)})"
         lines.append(f"{indent}{subject} is {paint}: {reason(scene, strokes, here)}")
-        queue.extend(cause for cause in _causes(scene, strokes, here) if cause not in queue)
+        queue.extend(cause for cause in causes(scene, strokes, here) if cause not in queue)
     return lines
 
 
@@ -101,7 +101,7 @@ def readable(amount: int, units: Sequence[tuple[str, int]] = BYTES) -> str:
     return f"{amount / size:.3g} {name}"
 
 
-def _causes(scene: Scene, strokes: History, site: int) -> tuple[int, ...]:
+def causes(scene: Scene, strokes: History, site: int) -> tuple[int, ...]:
     """The sites behind the last decision on a site, none if it would have been the same without them."""
     stroke = strokes[site][-1]
     return () if stroke.paint is Paint.FULL and _obstacle(scene, site) else stroke.because

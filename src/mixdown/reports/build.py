@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mixdown.core import Paint
 from mixdown.core.prices import CAST_BYTES, is_known
-from mixdown.core.why import _causes as causes
-from mixdown.core.why import reason
+from mixdown.core.why import causes, reason
 from mixdown.reports.advice import Product, advise
 from mixdown.reports.model import CastRow, GraphReport, OpRow, SiteRow
 

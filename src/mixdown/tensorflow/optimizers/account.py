@@ -4,9 +4,12 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from mixdown.scaling import NEVER, Law, Ledger, Offenders, SkippedStep, Timeline, sound
+from mixdown.scaling import NEVER, Law, Ledger, Offenders, SkippedStep, Timeline
+from mixdown.scaling import sound as plain_sound
+from mixdown.scaling.alarm import WARN_AT, trouble
 from mixdown.scaling.log import offenders, skipped_steps_of
 from mixdown.scaling.timeline import told
+from mixdown.tensorflow import notices
 from mixdown.tensorflow.loss_scale import LossScale
 
 
@@ -111,3 +114,10 @@ class Accountable:
     def _numbers(self, variables: Any) -> list[int]:
         """The number of each variable in the books, given out at its first appearance."""
         return [self._names.setdefault(each.name, len(self._names)) for each in variables]
+
+
+def sound(skips_in_a_row: int, found: Offenders, *, skip_limit: int | None) -> None:
+    """The alarm of `mixdown.scaling`; a warning it gives is also kept for the report."""
+    if skip_limit is None and skips_in_a_row == WARN_AT:
+        notices.keep(trouble(skips_in_a_row, found))
+    plain_sound(skips_in_a_row, found, skip_limit=skip_limit)

@@ -11,8 +11,9 @@ from typing import Any, Self
 
 import keras
 
-from mixdown.scaling import Law, checked_limit, sound
+from mixdown.scaling import Law, checked_limit
 from mixdown.scaling.alarm import WARN_AT, Offenders
+from mixdown.tensorflow.optimizers.account import sound
 from mixdown.tensorflow.optimizers.keras3_books import Books
 from mixdown.tensorflow.optimizers.keras3_form import Form
 from mixdown.tensorflow.optimizers.laws import law_of

@@ -5,12 +5,12 @@ from typing import Any, Protocol
 
 import tensorflow as tf
 
-from mixdown.scaling import sound
 from mixdown.scaling.alarm import WARN_AT
 from mixdown.scaling.log import offenders
 from mixdown.tensorflow.finite import verdict_codes
 from mixdown.tensorflow.lift import in_xla
 from mixdown.tensorflow.loss_scale import LossScale
+from mixdown.tensorflow.optimizers.account import sound
 
 
 class Skipper(Protocol):

@@ -13,11 +13,11 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from mixdown.scaling import LossScaleWarning, checked_limit, sound
+from mixdown.scaling import LossScaleWarning, checked_limit
 from mixdown.scaling.alarm import WARN_AT
 from mixdown.tensorflow.lift import in_xla
 from mixdown.tensorflow.loss_scale import DynamicLossScale, FixedLossScale, get
-from mixdown.tensorflow.optimizers.account import Accountable
+from mixdown.tensorflow.optimizers.account import Accountable, sound
 from mixdown.tensorflow.optimizers.gradients import scaled, unscaled
 from mixdown.tensorflow.optimizers.tf_keras_step import Apply, step
 from mixdown.tensorflow.scaler_reports import remember
