@@ -158,7 +158,7 @@ def test_a_step_that_fails_for_another_reason_fails_with_the_users_names() -> No
 def test_pruned_ops_are_not_brought_to_life() -> None:
     @tf.function
     def step(x: tf.Tensor) -> tf.Tensor:
-        tf.matmul(x, x, name="never_runs")
+        tf.nn.relu(tf.matmul(x, x, name="never_runs"))
         return tf.matmul(x, [[1.0], [1.0]])
 
     assert locate(step, tf.fill([2, 2], 300.0), policy=ON_CPU) is None

@@ -77,6 +77,13 @@ def test_only_what_becomes_low_is_measured() -> None:
     assert kept.tensors == ()
 
 
+def test_a_policy_in_force_does_not_touch_what_is_measured() -> None:
+    step = tf.function(lambda x: tf.matmul(x, x, name="product"))
+    with mixdown.rewriting(ON_CPU):
+        found = mixdown.numerics.statistics(step, tf.fill([2, 2], 300.0))
+    assert found["product"].tally.max_abs == 180000.0
+
+
 def test_the_worst_tensors_come_first() -> None:
     step = tf.function(
         lambda a, b, c: [tf.matmul(each, each, name=f"of_{name}") for each, name in ((a, "a"), (b, "b"), (c, "c"))]

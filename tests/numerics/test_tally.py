@@ -30,6 +30,22 @@ def test_counts_equal_numpy_for_any_bits(bits: np.ndarray) -> None:
     assert told(tally_of(values)) == counted(values)
 
 
+# What float16 can hold takes a shorter way, and its boundaries are where that way may go wrong.
+HELD = st.one_of(
+    st.integers(bits_of(2.0**-30), bits_of(65519.0)),
+    st.builds(lambda edge, step: edge + step, st.sampled_from([0x33000001, 0x387FE000]), st.integers(-2, 2)),
+    st.integers(-24, 15).map(lambda exponent: bits_of(2.0**exponent) - 1),
+    st.just(0),
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(numbers.arrays(np.uint32, st.integers(0, 30), elements=HELD), st.booleans())
+def test_counts_equal_numpy_for_numbers_that_float16_holds(bits: np.ndarray, negative: bool) -> None:  # noqa: FBT001 - drawn
+    values = bits.view(np.float32) * np.float32(-1 if negative else 1)
+    assert told(tally_of(values)) == counted(values)
+
+
 @settings(max_examples=30, deadline=None)
 @given(*[numbers.arrays(np.uint32, 15, elements=BITS)] * 2)
 def test_tallies_add_up(one: np.ndarray, other: np.ndarray) -> None:

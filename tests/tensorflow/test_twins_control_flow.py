@@ -11,6 +11,7 @@ import mixdown
 
 X = tf.constant([[1.0, 2.0], [3.0, 4.0]])
 W = tf.constant([[0.5, 0.25], [0.125, 1.0]])
+TENSORFLOWS = mixdown.Policy(devices="all", strategy="grappler")  # follows neighbours, whatever the sizes
 LISTS = ("EmptyTensorList", "TensorListPushBack", "TensorListPopBack")
 
 
@@ -52,7 +53,7 @@ def test_a_loop_carried_value_that_one_op_must_keep_full_is_full() -> None:
     function = tf.function(lambda x: tf.while_loop(lambda i, _: i < 3, step, (0, x))[1])
     ran = compared(lambda: function(X))
     assert ran.all_low("MatMul")
-    assert ran.all_full("Exp")
+    assert {node.kind for node in ran.nodes if node.dtype == "float16"} == {"MatMul", "Cast"}
 
 
 def test_a_loop_that_sums_in_full_precision_does_not_drift() -> None:
@@ -138,7 +139,7 @@ def test_a_branch_that_gives_a_variable_stays_a_variable_of_float32() -> None:
 )
 def test_maps_and_folds_with_their_lists(mapped: Any) -> None:
     function = tf.function(mapped)
-    ran = compared(lambda: function(X))
+    ran = compared(lambda: function(X), TENSORFLOWS)
     assert ran.all_low("MatMul")
     assert {node.dtype for node in ran.nodes if node.kind.startswith("TensorList")} <= {"float16"}
 

@@ -2,7 +2,7 @@
 
 The ops stand in a fixed order. The shortest prefix of them that is enough to keep ends with an op that is needed: it is
 found by halving. It is kept from then on, and the search goes on before it, until what was found is enough. With k ops
-needed among n that takes k * (ceil(log2 n) + 1) runs; at the end each op is tried without, which takes k - 1 more.
+needed among n that takes at most k * (ceil(log2 n) + 1) + 1 runs.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ class Trials(Generic[Item]):
 def smallest_kept(items: Sequence[Item], passes: Callable[[frozenset[Item]], bool]) -> tuple[list[Item], int]:
     """The items to keep so that `passes`, and how many runs it took to find them.
 
-    Keeping all is taken to pass: it is what everything is compared with. No item of the result can be left out.
+    Keeping all is taken to pass: it is what everything is compared with. Where keeping more never hurts, no item of the
+    result can be left out.
     """
     trials = Trials(passes)
     trials.note(frozenset(items), passes=True)
@@ -47,10 +48,6 @@ def smallest_kept(items: Sequence[Item], passes: Callable[[frozenset[Item]], boo
     while not trials(frozenset(found)):
         end = _shortest_prefix(items, end, found, trials)
         found.append(items[end])
-    for item in found[:-1]:
-        fewer = frozenset(found) - {item}
-        if trials(fewer):
-            found.remove(item)
     return [item for item in items if item in set(found)], trials.runs
 
 

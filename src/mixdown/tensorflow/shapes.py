@@ -84,6 +84,7 @@ class _Bodies:
         self.chapters, self.library = chapters, library
         self.number = {chapter.body.function: index for index, chapter in enumerate(chapters)}
         self.handles = _spread_handles(chapters, library, self.number, handles)
+        self._asked: set[str] = set()
         self.graph = cache(self._graph)
         self.operation = cache(self._operation)
 
@@ -97,13 +98,20 @@ class _Bodies:
             given = node.attr[GIVEN].list.shape
             return sizes(given[place.port]) if place.port < len(given) else None
         if callee := _retyped(node, self.library):
-            return self.shape(self._result(callee, place.port))
+            return self._result(callee, place.port)
         operation = self.operation(place.body, node.name)
         return None if operation is None else _static(operation.outputs[place.port].shape)
 
-    def _result(self, function: str, port: int) -> Place:
+    def _result(self, function: str, port: int) -> Shape:
+        """The shape of a function's result; not known while the function itself is asked, as in a recursion."""
+        if function in self._asked:
+            return None
         index = self.number[function]
-        return Place(index, *self.chapters[index].wiring.results[port])
+        self._asked.add(function)
+        try:
+            return self.shape(Place(index, *self.chapters[index].wiring.results[port]))
+        finally:
+            self._asked.discard(function)
 
     def _operation(self, body: int, name: str) -> Any:
         graph = self.graph(body)
@@ -138,8 +146,8 @@ class _Bodies:
         if callee := _retyped(node, self.library):
             results = self.library[callee].signature.output_arg
             for port, result in enumerate(results):
-                shape = self.shape(self._result(callee, port))
-                _write_end(graph_def.node.add(name=_output(node.name, port)), result.type, _proto(shape), None)
+                shape = _proto(self._result(callee, port))
+                _write_end(graph_def.node.add(name=_output(node.name, port)), result.type, shape, None)
             graph_def.node.add(name=node.name, op="NoOp")
             return
         copy = graph_def.node.add()
