@@ -126,6 +126,8 @@ def flow_and_count(plan: Plan) -> tuple[int, int]:
             break
         for site, stroke in stage(scene, canvas).items():
             canvas[site] = stroke.paint
+    for site, strokes in enumerate(plan.strokes):
+        canvas[site] = Paint.FULL if strokes[-1].stage == "alone" else canvas[site]
     problem = Problem(scene, canvas)
     free = set(problem.vertices)
     least = sum(prices.low(site) for site in range(len(graph.sites)))
@@ -156,3 +158,19 @@ def test_allow_ops_are_always_converted_where_they_can_be(plan: Plan) -> None:
     tied = {site for tie in plan.graph.ties for site in (*tie.sites, *tie.followers)}
     for site in plan.scene.sites_of(Category.ALLOW):
         assert plan.paints[site] is Paint.LOW or site in tied or not plan.scene.supports[site]
+
+
+@settings(max_examples=300, deadline=None)
+@given(plans)
+def test_a_low_site_hangs_on_a_low_allow_op(plan: Plan) -> None:
+    graph, low_ones = plan.graph, low(plan.paints)
+    tied = [{*tie.sites, *tie.followers} for tie in graph.ties]
+    reached = {site for site in low_ones if plan.scene.categories[site] is Category.ALLOW}
+    while True:
+        links = {site for site in reached if graph.sites[site].role is not Role.CONVERSION}
+        near = {s for site in links for s in (*graph.predecessors[site], *graph.successors[site])}
+        near |= {s for tie in tied if tie & links for s in tie}
+        if not (near & low_ones) - reached:
+            break
+        reached |= near & low_ones
+    assert low_ones == reached

@@ -14,6 +14,7 @@ from tensorflow.python.eager.context import Context
 
 import mixdown
 from mixdown.core import MixdownError
+from mixdown.tensorflow.numerics import runs
 
 ON_CPU = mixdown.Policy(devices="all")
 locate = mixdown.numerics.locate
@@ -214,6 +215,28 @@ def test_a_step_without_functions_is_refused() -> None:
 
     with pytest.raises(MixdownError, match=r"eager_step called no tf\.function .* put its work into a tf\.function"):
         locate(eager_step, policy=ON_CPU)
+
+
+def test_a_function_that_cannot_be_read_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any, **__: Any) -> None:
+        raise mixdown.GraphError("it is broken")
+
+    monkeypatch.setattr(runs, "grow", broken)
+    with (
+        pytest.warns(mixdown.MixdownWarning, match="Function __inference_.* runs without probes: it is broken"),
+        pytest.raises(MixdownError, match=r"called no tf\.function that could be probed"),
+    ):
+        locate(tf.function(lambda x: x + 1.0), tf.ones([2]), policy=ON_CPU)
+
+
+def test_the_control_flow_of_tensorflow_1_is_left_out_and_told() -> None:
+    @tf.function
+    def step(x: tf.Tensor) -> tf.Tensor:
+        left, right = tf.raw_ops.Switch(data=x, pred=tf.reduce_sum(x) > 0)
+        return tf.raw_ops.Merge(inputs=[tf.matmul(left, left), tf.matmul(right, right)])[0]
+
+    with pytest.warns(mixdown.MixdownWarning, match="are not probed: it has the control flow of TensorFlow 1"):
+        assert locate(step, tf.ones([2, 2]), policy=ON_CPU) is None
 
 
 def test_it_reads_well() -> None:

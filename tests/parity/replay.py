@@ -20,7 +20,7 @@ ORDER = {
     ),
     "optimal": (
         *("seed", "freeze_lists", "taint", "match_lists", "strip"),
-        *("spare_tables", "spare_updates", "unite", "cut", "rest"),
+        *("spare_tables", "spare_updates", "unite", "alone", "cut", "rest"),
     ),
 }
 """Strategy -> its stages in order; a cause was painted before its effect, or by the same stage."""
@@ -73,6 +73,7 @@ RULES: dict[str, Rule] = {
     "strip": lambda at: FULL if not at.legal else None,
     "match_loops": like_its_causes,
     "retarget": low_beside_low,
+    "alone": lambda _: FULL,
     "rest": lambda _: FULL,
     "spare_tables": lambda at: FULL if at.causes else None,
     "spare_updates": lambda at: FULL if at.category is Category.INFER else None,

@@ -7,7 +7,7 @@ takes an auxiliary vertex per direction. Of equally cheap assignments the one wi
 
 from __future__ import annotations
 
-from itertools import chain
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from mixdown.core.flow import SINK, SOURCE, Cut, Network
@@ -45,21 +45,29 @@ def unite(scene: Scene, canvas: Canvas) -> Strokes:
 
 def cut(scene: Scene, canvas: Canvas) -> Strokes:
     """Every site that may be either gets the paint that moves the fewest bytes overall."""
-    problem = Problem(scene, canvas)
-    if not problem.vertices:
-        return {}
-    side = problem.solve().source_side
-    low = {site: vertex in side for site, vertex in problem.vertices.items()}
-    final: Canvas = [
-        (Paint.LOW if low[site] else Paint.FULL) if site in problem.vertices else paint or Paint.FULL
-        for site, paint in enumerate(canvas)
-    ]
+    alone: Strokes = {}
+    while True:
+        settled: Canvas = [Paint.FULL if site in alone else paint for site, paint in enumerate(canvas)]
+        problem = Problem(scene, settled)
+        if not problem.vertices:
+            return alone
+        side = problem.solve().source_side
+        low = {site: vertex in side for site, vertex in problem.vertices.items()}
+        final: Canvas = [
+            (Paint.LOW if low[site] else Paint.FULL) if site in problem.vertices else paint or Paint.FULL
+            for site, paint in enumerate(settled)
+        ]
+        lonely = _lonely(scene, final)
+        if not lonely:
+            break
+        alone.update((site, Stroke(Paint.FULL, "alone")) for site in lonely)
     causes = {**_causes(scene, problem, final, Paint.LOW), **_causes(scene, problem, final, Paint.FULL)}
     spared = problem.spared(final)
-    return {
+    decided = {
         site: Stroke(Paint.LOW if low[site] else Paint.FULL, "cut", causes.get(site, ()), spared[vertex])
         for site, vertex in problem.vertices.items()
     }
+    return decided | alone
 
 
 class Problem:
@@ -212,6 +220,24 @@ def _groups(scene: Scene) -> list[list[int]]:
         for site in (*tie.sites[1:], *tie.followers):
             unions.join(tie.sites[0], site)
     return unions.sets()
+
+
+def _lonely(scene: Scene, final: Canvas) -> set[int]:
+    """Low sites that no chain of low ones leads to from an allow op: rounding there would serve nothing but bytes.
+
+    A cast that is there already is no link of such a chain: what it yields was no 16-bit value before.
+    """
+    graph = scene.graph
+    around = [list(chain(*both)) for both in zip(graph.predecessors, graph.successors, strict=True)]
+    for group in _groups(scene):
+        for one, other in pairwise(group):
+            around[one].append(other)
+            around[other].append(one)
+    links = [[] if site.role is Role.CONVERSION else near for site, near in zip(graph.sites, around, strict=True)]
+    low = [paint is Paint.LOW for paint in final]
+    roots = [site for site in scene.sites_of(Category.ALLOW) if low[site]]
+    together = {*roots, *walk(roots, links, low)}
+    return {site for site, its in enumerate(low) if its and site not in together}
 
 
 def _causes(scene: Scene, problem: Problem, final: Canvas, paint: Paint) -> dict[int, tuple[int, ...]]:

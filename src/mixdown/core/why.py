@@ -33,7 +33,10 @@ REASONS = {
 """Stage -> the sentence for its strokes, where the reason does not lie in the lists or in the graph itself."""
 
 
-UNCAUSED = {"spare_updates": "no allow op comes after it: it puts the last touch to a result"}
+UNCAUSED = {
+    "alone": "no chain of low ops would lead from an allow op to it",
+    "spare_updates": "no allow op comes after it: it puts the last touch to a result",
+}
 """The same for strokes that have no other site as their cause."""
 
 

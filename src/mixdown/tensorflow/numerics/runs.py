@@ -110,6 +110,13 @@ class Run:
         except MixdownError as error:
             warnings.warn(f"Function {name} runs without probes: {error}", MixdownWarning, stacklevel=6)
             return None
+        for sheet in (each for each in tree.sheets if not each.can_be_probed):
+            warnings.warn(
+                f"The ops of function {sheet.original} are not probed: it has the control flow of TensorFlow 1 "
+                f"(Switch, Merge), in which an op may not run. Use tf.cond and tf.while_loop of TensorFlow 2.",
+                MixdownWarning,
+                stacklevel=6,
+            )
         self._probe.instrument(tree)
         for sheet in tree.sheets:
             self._context.add_function_def(sheet.function)
