@@ -55,7 +55,7 @@ format: .venv/.ready ## let ruff format and mend what it can
 	$(BIN)/ruff check --fix .
 
 bench: .venv/.ready ## print every benchmark's table of ratios
-	@for script in plan_time scaler_overhead call_overhead peak_memory page_open; do $(BIN)/python benchmarks/$$script.py || exit 1; done
+	@for script in traffic plan_time scaler_overhead accounting_overhead call_overhead peak_memory numerics_cost page_open; do $(BIN)/python benchmarks/$$script.py || exit 1; done
 
 .venv-gpu/.ready: Makefile
 	$(PYTHON) -m venv .venv-gpu

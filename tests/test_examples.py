@@ -20,6 +20,7 @@ PROMISES = {
     "old_script.py": ["accuracy: 0.9"],
     "custom_policy.py": ["the head stays in float32", "head/matmul (MatMul) is float32: a rule of the policy"],
     "convert_and_serve.py": ["dtype=tf.float32, name='output_0'", "same answers: 100%"],
+    "calibrate_and_bisect.py": ["kept because of their ranges:", "close to float32: True"],
     "xla.py": ["largest relative error: 0.00", "(MatMul) is float16"],
     "rewrite_graph.py": ["float32 ops run in float16", "Every op and every cast: mixdown-report.html"],
 }

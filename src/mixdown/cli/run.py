@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import runpy
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
+import mixdown
 from mixdown import compat
 from mixdown.cli.options import HELP_STYLE, Commands, add_policy_options, policy_of
 from mixdown.core import MixdownError
@@ -26,6 +28,9 @@ def add(commands: Commands) -> None:
         formatter_class=HELP_STYLE,
     )
     add_policy_options(parser)
+    parser.add_argument(
+        "--locate", action="store_true", help="name the first op that makes an Inf or NaN; slower until there is one"
+    )
     parser.add_argument("script", help="the script to run")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="what to pass on to the script")
     parser.set_defaults(command=run)
@@ -39,5 +44,11 @@ def run(options: argparse.Namespace) -> int:
     compat.install(policy_of(options))
     sys.argv = [options.script, *options.arguments]
     sys.path.insert(0, str(script.parent))
-    runpy.run_path(options.script, run_name="__main__")
+    watch = mixdown.numerics.locating(_tell) if options.locate else nullcontext()
+    with watch:
+        runpy.run_path(options.script, run_name="__main__")
     return 0
+
+
+def _tell(found: object) -> None:
+    print(found, file=sys.stderr)  # noqa: T201 - the command line speaks

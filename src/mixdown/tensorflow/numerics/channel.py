@@ -32,7 +32,7 @@ class Channel:
         self._name = f"mixdown_channel_{next(_numbers)}"
         with tf.device(HOST):
             self._queue = tf.raw_ops.FIFOQueueV2(component_types=dtypes, shared_name=self._name)
-        self._handles: dict[int, str] = {}
+        self._handles: dict[Sheet, str] = {}
 
     def write(self, sheet: Sheet, tensors: Sequence[str]) -> str:
         """Let a function send tensors as one record; returns the node that does."""
@@ -40,11 +40,11 @@ class Channel:
         return sheet.add("QueueEnqueueV2", inputs, HOST, Tcomponents=self._types, timeout_ms=AttrValue(i=-1))
 
     def _handle(self, sheet: Sheet) -> str:
-        if id(sheet) not in self._handles:
+        if sheet not in self._handles:
             name = AttrValue(s=self._name.encode())
             node = sheet.add("FIFOQueueV2", (), HOST, component_types=self._types, shared_name=name)
-            self._handles[id(sheet)] = f"{node}:handle:0"
-        return self._handles[id(sheet)]
+            self._handles[sheet] = f"{node}:handle:0"
+        return self._handles[sheet]
 
     @property
     def _types(self) -> AttrValue:
