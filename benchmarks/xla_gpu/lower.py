@@ -60,6 +60,7 @@ def inlined(graph_def: Any, keep: Sequence[str]) -> Any:
 
 def lowered(name: str, variant: Variant) -> bytes:
     """Lower one training step: a serialized HLO module."""
+    keras.utils.clear_session()  # names of layers must not depend on what was lowered before
     keras.mixed_precision.set_dtype_policy(variant.keras_policy)
     example = MODELS[name]
     model = example.build()
