@@ -12,6 +12,7 @@ import tf_keras
 from tests.tensorflow.event_files import events_in, under
 
 import mixdown
+from mixdown.reports.model import Report
 
 EPOCHS, BATCHES = 3, 10
 BAD = (2, 3, 14, 29)
@@ -118,3 +119,19 @@ def test_an_instance_is_a_callback_of_both_libraries_and_of_its_own_class() -> N
     for kind in (keras.callbacks.Callback, tf_keras.callbacks.Callback, mixdown.keras.MixedPrecisionCallback):
         assert isinstance(callback, kind)
     assert type(callback) is type(mixdown.keras.MixedPrecisionCallback("somewhere"))
+
+
+def test_report_json_history_and_event_file_tell_of_the_same_skips(tmp_path: Path) -> None:
+    net, history = trained("keras 3", mixdown.keras.MixedPrecisionCallback(tmp_path))
+    name = net.optimizer.inner_optimizer.name = f"told-{tmp_path.name}"
+    report = mixdown.report()
+    (told,) = [each for each in report.scalers if each.name == name]
+    (again,) = [each for each in Report.from_json(report.to_json()).scalers if each.name == name]
+    assert told == again
+    assert (told.steps, told.skipped_steps) == (EPOCHS * BATCHES, len(BAD))
+    skips = [(each.step, list(each.variables)) for each in told.skips]
+    assert [step for step, _ in skips] == list(BAD)
+    assert [each for epoch in history.history["skips"] for each in epoch] == skips
+    written = under("mixdown/skips", events_in(tmp_path))
+    assert written == [(step, ", ".join(f"{who} ({held})" for who, held in found)) for step, found in skips]
+    assert set(told.timeline) <= set(under("mixdown/loss_scale", events_in(tmp_path)))
