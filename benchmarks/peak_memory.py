@@ -2,7 +2,8 @@
 
 Run `python benchmarks/peak_memory.py`. Each measurement is a process of its own: the most memory it ever held, less
 what it held just before the first step. Not compiled by XLA, which has its own allocator. Target: a ratio of at most
-0.65. In the last row the gradients of the biases, too, may be low: float32 ones cost a wide copy of each activation.
+0.65. Some 250 MB of the peak are TensorFlow's own, in either precision (its first step sets up much), so that a network
+must be of some size to show what the activations take.
 """
 
 import argparse
@@ -20,10 +21,10 @@ import mixdown
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
-WIDTHS = (64, 128, 256)  # filters of the blocks of two convolutions each
-SIDE, BATCH, STEPS = 96, 32, 2
+WIDTHS = (32, 64, 128)  # filters of the blocks of two convolutions each
+SIDE, BATCH, STEPS = 192, 64, 2
 LINE = "{:<24} | {:>8} | {:>6}"
-VARIANTS = ("float32", "float16", "float16 and BiasAddGrad")
+VARIANTS = ("float32", "float16")
 
 
 def train(variant: str) -> None:
@@ -35,17 +36,12 @@ def train(variant: str) -> None:
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(keras.optimizers.SGD(0.01), loss, jit_compile=False)
     images, labels = np.ones((BATCH, SIDE, SIDE, 3), "float32"), np.zeros(BATCH)
-    low, *allowed = variant.split(" and ")
-    with nullcontext() if low == "float32" else mixdown.rewriting(_policy(low, allowed)):
+    policy = mixdown.Policy(low=variant, devices="all") if variant != "float32" else None
+    with mixdown.rewriting(policy) if policy else nullcontext():
         before = _resident()
         for _ in range(STEPS):
             model.train_on_batch(images, labels)
     print(_peak() - before)
-
-
-def _policy(low: str, allowed: list[str]) -> mixdown.Policy:
-    policy = mixdown.Policy(low=low, devices="all")
-    return policy.with_allow(*allowed) if allowed else policy
 
 
 def _layers(keras: Any) -> list[Any]:

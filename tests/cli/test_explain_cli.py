@@ -52,6 +52,30 @@ def test_a_graph_is_explained_in_text_page_and_json(folder: Path) -> None:
     assert (folder / "page.html").read_text("utf-8").startswith("<!doctype html>")
 
 
+def test_the_time_of_a_run_is_predicted_for_a_named_device(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["explain", str(folder / "frozen.pb"), "--device", "V100"]) == 0
+    assert "Predicted for V100 (a roofline, not a measurement): float32 " in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
+    ("device", "message"),
+    [
+        ("A10", "Unknown device 'A10' (did you mean 'A100'?)"),
+        ("measured", "This machine was not measured yet: run `mixdown doctor --measure` once."),
+    ],
+)
+def test_an_unknown_device_is_refused(
+    folder: Path,
+    device: str,
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("MIXDOWN_MEASUREMENTS", str(folder))
+    assert cli.main(["explain", str(folder / "frozen.pb"), "--device", device]) == 2
+    assert message in capsys.readouterr().err
+
+
 def test_why_prints_the_chain_and_nothing_else(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["explain", str(folder / "frozen.pb"), "--why", "dense/MatMul", "--why", "y"]) == 0
     chains = capsys.readouterr().out.split("\n\n")

@@ -27,7 +27,7 @@ REFUSED: list[Any] = [
     (lambda: Policy(strategy="graple"), "Unknown strategy 'graple' (did you mean 'grappler'?)"),
     (
         lambda: Policy(devices="cpu"),
-        "Unknown devices 'cpu': give 'gpu', 'all', or device types such as ('GPU', 'CPU').",
+        "Unknown devices 'cpu': give 'gpu', 'all', 'measured', or device types such as ('GPU', 'CPU').",
     ),
     (lambda: Policy(devices=()), "Unknown devices (): give 'gpu'"),
     (lambda: Policy(devices=("gpu",)), "Unknown devices ('gpu',): give 'gpu'"),
@@ -72,6 +72,8 @@ REFUSED: list[Any] = [
         lambda: Policy(never_slower=True, machine="A100", strategy="grappler"),
         "never_slower needs strategy='optimal' and a machine to predict for",
     ),
+    (lambda: Policy(devices="measured", strategy="grappler"), "devices='measured' needs strategy='optimal', and asks"),
+    (lambda: Policy(devices="measured", never_slower=True, machine="A100"), "was measured: leave out never_slower."),
     (lambda: Policy(never_slower=1), "never_slower must be True or False, got 1."),  # type: ignore[arg-type]
     (lambda: Policy.from_dict({"low": 16}), "Unknown low dtype 16: choose from float16, bfloat16."),
     (lambda: Policy.from_dict({"devices": []}), "Unknown devices (): give 'gpu'"),

@@ -9,7 +9,7 @@ from tests.core.strategies import graphs
 from tests.goldens.language import parse
 
 from mixdown.core import Graph, Paint, Policy, make_plan
-from mixdown.core.machines import MACHINES
+from mixdown.core.machines import MACHINES, Kernel
 from mixdown.core.predicted import TimePrices, predict
 from mixdown.rules import RULE_SETS
 
@@ -26,8 +26,8 @@ def worked(graph: Graph, operations: int) -> Graph:
 def test_a_machine_is_bound_by_arithmetic_or_by_memory(machine: object) -> None:
     its = MACHINES[getattr(machine, "name", "")]
     assert set(its.arithmetic) == {"float32", "float16", "bfloat16"}
-    assert its.seconds("float32", int(its.arithmetic["float32"] * 1e12), 0) == pytest.approx(1)
-    assert its.seconds("float16", 1, int(its.memory * 1e9)) == pytest.approx(1)
+    assert its.time(Kernel("MatMul", int(its.arithmetic["float32"] * 1e12), 0), "float32") == pytest.approx(1)
+    assert its.time(Kernel("Relu", 1, int(its.memory * 1e9) // 2), "float16") == pytest.approx(1)
 
 
 def test_a_prediction_counts_every_op_and_every_cast() -> None:

@@ -10,6 +10,8 @@ unanimous m n follow i        a tie with followers
 flow a -> b                   a hidden wire
 policy rules=tf-2.21          fields of the policy; its strategy is grappler where nothing is said
 shape h 32 64                 the shape of the value h; ? is a dimension that is not known
+work h 1000                   the arithmetic of the product h
+measured product=0.5          times of families in 16 bits, as parts of float32's (1), on a machine that was measured
 deny name=enc                 an override; likewise allow, infer, clear, keep
 """
 
@@ -20,6 +22,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from mixdown.core import Agreement, Graph, Op, Policy, Role, Site, Tensor, Tie
+from mixdown.core.measured import Measured, wanted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -46,6 +49,8 @@ class Script:
     ties: list[tuple[Agreement, list[str], list[str], str | None]] = field(default_factory=list)
     flows: list[tuple[str, str]] = field(default_factory=list)
     shapes: dict[str, tuple[int | None, ...]] = field(default_factory=dict)
+    work: dict[str, int] = field(default_factory=dict)
+    machine: Measured | None = None
     policy: Policy = field(default_factory=lambda: Policy(strategy="grappler"))
 
     def read(self, line: str) -> None:
@@ -91,6 +96,22 @@ class Script:
         name, *sizes = rest.split()
         self.shapes[full(name)] = tuple(None if size == "?" else int(size) for size in sizes)
 
+    def note_work(self, _verb: str, rest: str) -> None:
+        """Note the arithmetic of a product."""
+        name, operations = rest.split()
+        self.work[name] = int(operations)
+
+    def measure(self, _verb: str, rest: str) -> None:
+        """Let a machine be measured on which one operation, or element, takes a nanosecond in float32."""
+        parts = dict(word.split("=") for word in rest.split())
+        self.machine = Measured(
+            "M1",
+            {
+                (family, mode, dtype): ((1, 1e-9 * (1 if dtype == "float32" else float(parts.get(family, 1)))),)
+                for family, mode, dtype in wanted()
+            },
+        )
+
     def override(self, verb: str, rest: str) -> None:
         """Override categories."""
         words = rest.split()
@@ -107,6 +128,8 @@ verbs: dict[str, Callable[[Script, str, str], None]] = {
     "flow": Script.flow,
     "policy": Script.set_policy,
     "shape": Script.shape,
+    "work": Script.note_work,
+    "measured": Script.measure,
 }
 
 
@@ -136,6 +159,8 @@ def _build(script: Script) -> Graph:
         ops=tuple(_ops(script, numbers)),
         sites=tuple(sites.values()),
         tensors=tensors,
+        work=tuple(script.work.get(name, 0) for name in sorted(script.kinds)),
+        machine=script.machine,
         shapes=tuple(script.shapes.get(full(tensor.name)) for tensor in tensors),
         ties=tuple(
             Tie(_all(numbers, members), agreement, why, _all(numbers, followers))

@@ -26,6 +26,7 @@ MISSING = {
 NOTES = """examples:
   mixdown doctor
   mixdown doctor --devices GPU,CPU --low bfloat16
+  mixdown doctor --measure                 time this machine, once, for Policy(devices="measured")
   mixdown doctor --json
 
 exit codes:
@@ -44,6 +45,7 @@ def add(commands: Commands) -> None:
         formatter_class=HELP_STYLE,
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+    parser.add_argument("--measure", action="store_true", help="first time every device in each dtype, and store that")
     add_policy_options(parser)
     parser.set_defaults(command=doctor)
 
@@ -64,11 +66,21 @@ def _examine(options: argparse.Namespace) -> list[dict[str, Any]]:
     if find_spec("tensorflow") is None:
         return [MISSING]
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # what TensorFlow says while it starts is no part of the answer
+    if options.measure:
+        _measure()
     with Progress(2) as progress:
         progress.step("loading TensorFlow")
         host = import_module("mixdown.tensorflow.doctor")
         progress.step("looking around")
         return [finding._asdict() for finding in host.examine(policy)]
+
+
+def _measure() -> None:
+    """Time every device, and store what was found."""
+    measure, measurements = (import_module(f"mixdown.tensorflow.{name}") for name in ("measure", "measurements"))
+    kinds = measurements.described()
+    with Progress(len(kinds) * measure.steps()) as progress:
+        measurements.store({kind: measure.measure_device(kind, progress.step) for kind in kinds})
 
 
 def _line(finding: dict[str, Any]) -> str:

@@ -22,6 +22,7 @@ NOTES = """examples:
   mixdown explain models/bert
   mixdown explain models/bert --signature serving_default --html report.html
   mixdown explain frozen.pb --fetch logits --why dense_1/MatMul
+  mixdown explain models/bert --device A100                  also predict the time of a run
   mixdown explain frozen.pb --low bfloat16 --json after.json --quiet
 
 exit codes:
@@ -43,6 +44,9 @@ def add(commands: Commands) -> None:
     parser.add_argument("--fetch", action="append", default=[], help="of a GraphDef, what is fetched; may be repeated")
     parser.add_argument("--feed", action="append", default=[], help="of a GraphDef, what is fed; may be repeated")
     parser.add_argument("--why", metavar="OP", action="append", default=[], help="only the chain of causes of this op")
+    parser.add_argument(
+        "--device", default="", help="predict the time of a run for it: A100, ... or measured, for this"
+    )
     parser.add_argument("--html", metavar="FILE", type=Path, help="also write the report as a page")
     parser.add_argument("--json", metavar="FILE", type=Path, help="also write the report as JSON, for `mixdown diff`")
     parser.add_argument("--quiet", action="store_true", help="print nothing but errors and what --why asks for")
@@ -59,7 +63,12 @@ def explain(options: argparse.Namespace) -> int:
         explained = mixdown.explain
         progress.step(f"reading and planning {options.path}")
         report = explained(
-            options.path, policy=policy, fetches=options.fetch, feeds=options.feed, signatures=options.signature
+            options.path,
+            policy=policy,
+            fetches=options.fetch,
+            feeds=options.feed,
+            signatures=options.signature,
+            device=options.device,
         )
         progress.step("writing")
         _write(report, options)

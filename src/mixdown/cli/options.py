@@ -23,11 +23,12 @@ def add_policy_options(parser: argparse.ArgumentParser, *, devices: str = "gpu")
     )
     parser.add_argument("--strategy", choices=STRATEGIES, default=Policy().strategy, help="how plans are made")
     parser.add_argument(
-        "--devices", default=devices, help=f"gpu, all, or device types such as GPU,CPU (default: {devices})"
+        "--devices", default=devices, help=f"gpu, all, measured, or device types such as GPU,CPU (default: {devices})"
     )
 
 
 def policy_of(options: argparse.Namespace) -> Policy:
     """The policy that the options describe."""
-    devices = options.devices if options.devices in ("gpu", "all") else tuple(options.devices.upper().split(","))
+    named = options.devices in ("gpu", "all", "measured")
+    devices = options.devices if named else tuple(options.devices.upper().split(","))
     return Policy(low=options.low, rules=options.rules, strategy=options.strategy, devices=devices)

@@ -122,7 +122,7 @@ class Problem:
             yield Edge(maker, self._vertices(tensor.consumers, maker), 0, must_agree=True)
         for bond in self.prices.bonds(index):
             if readers := self._vertices(bond.readers, maker):
-                yield Edge(maker, readers, bond.price)
+                yield Edge(maker, readers, bond.price, only_down=bond.only_down)
 
     def _vertices(self, sites: Iterable[int], apart_from: int) -> tuple[int, ...]:
         return tuple(sorted({self._of[site] for site in sites} - {apart_from}))
@@ -141,7 +141,7 @@ class Problem:
     def _connect(self, edge: Edge) -> None:
         """Make a cast cost its price: down if a reader stays full behind a low maker, up the other way round."""
         down = ALWAYS if edge.must_agree else edge.cost
-        if edge.maker != SINK and down:
+        if edge.maker != SINK and down and not edge.only_down:
             self._one_price(edge.maker, [reader for reader in edge.readers if reader != SOURCE], down, SINK)
         if edge.maker != SOURCE and edge.cost:
             self._one_price(edge.maker, [reader for reader in edge.readers if reader != SINK], edge.cost, SOURCE)
@@ -181,9 +181,12 @@ class Edge(NamedTuple):
     readers: tuple[int, ...]
     cost: int
     must_agree: bool = False
+    only_down: bool = False  # a low maker and a full reader cost nothing
 
     def bytes(self, low: dict[int, bool]) -> int:
         """What the cast moves that the tensor needs, 0 if it needs none."""
+        if self.only_down and low[self.maker]:
+            return 0
         return self.cost if any(low[reader] is not low[self.maker] for reader in self.readers) else 0
 
 
@@ -199,7 +202,7 @@ def _free(scene: Scene, canvas: Canvas) -> list[bool]:
             case _ if canvas[index] is not None or not supports[index] or index in kept:
                 out.append(False)
             case Category.ALLOW:
-                out.append(scene.policy.never_slower)
+                out.append(scene.policy.must_pay)
             case Category.DENY:
                 out.append(False)
             case _ if site.role is Role.CONVERSION:

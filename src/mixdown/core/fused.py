@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mixdown.core.prices import LOW_BYTES, Bond, Prices
 from mixdown.rules import Category
-from mixdown.rules.traits import COSTLY, ELEMENTWISE, EPILOGUES, LOOKS_AT_SHAPES, REDUCTIONS, VIEWS
+from mixdown.rules.traits import COSTLY, ELEMENTWISE, EPILOGUES, LOOKS_AT_SHAPES, REDUCTIONS, SUMS, VIEWS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,6 +31,7 @@ class Value(NamedTuple):
     alone: bool  # made by a kernel of its own
     kept: bool  # stored for several kernels that would rather read it than work it out
     sources: frozenset[int]  # the stored tensors it is worked out of
+    costly: bool = False  # by a costly function
 
 
 class FusedPrices(Prices):
@@ -40,7 +41,11 @@ class FusedPrices(Prices):
         super().__init__(scene.graph)
         self._scene = scene
         self._kinds = [scene.graph.kind(site) for site in range(len(scene.graph.sites))]
-        self._fused = [scene.graph.ops[site.op].compiled for site in scene.graph.sites]
+        compiled = [scene.graph.ops[site.op].compiled for site in scene.graph.sites]
+        self._fused = [
+            its or (self._kinds[site] == "_Arg" and any(compiled[reader] for reader in scene.graph.successors[site]))
+            for site, its in enumerate(compiled)
+        ]
 
     def low(self, site: int) -> int:
         """What is stored of a site's values, and read again, if they have 16 bits."""
@@ -56,7 +61,24 @@ class FusedPrices(Prices):
         if not self._fused[made.site]:
             return super().bonds(tensor)
         needless = Bond(made.consumers, 2 * HINT)
-        return [needless, *(Bond((reader,), price) for reader, price in self._agreements(tensor))]
+        count = self.elements(tensor)
+        down = [
+            Bond((site,), FULL_BYTES * count, only_down=True)
+            for site in made.consumers
+            if self._is_worked_out_again(site, count)
+        ]
+        follow = []  # a clear op commutes with rounding: better before it, if all that read it are low
+        if self._scene.categories[made.site] is Category.CLEAR:
+            follow = [Bond((site,), HINT) for site in made.consumers]
+        return [needless, *down, *follow, *(Bond((reader,), price) for reader, price in self._agreements(tensor))]
+
+    def _is_worked_out_again(self, site: int, count: int) -> bool:
+        """Whether several kernels work out a site's values of this size: low ones made of full ones are stored."""
+        if not self._fused[site] or self._kinds[site] in VIEWS or self._starts_kernel(site):
+            return False
+        made = [tensor for tensor in self._made[site] if self.elements(tensor) == count]
+        again = [t for t in made if not self._values[t].alone and not self._values[t].kept]
+        return any(alone == 0 and fused > 1 for alone, fused in map(self._readers_by_sort, again))
 
     def _stored(self, site: int) -> tuple[int, int]:
         if self._kinds[site] in VIEWS:
@@ -74,9 +96,9 @@ class FusedPrices(Prices):
         for_alone = LOW_BYTES * count * (1 + alone) if alone else 0  # these take 16 bits in any case
         if value.kept:
             return low, for_alone + (FULL_BYTES * count * (1 + fused) if fused else 0)
-        taken_in = full if len(value.sources) == 1 and self._is_behind_library(site) else 0
-        again = LOW_BYTES * count * (1 + fused) if fused > 1 and not alone else 0  # a cast keeps it from being fused
-        return for_alone + again, for_alone + taken_in
+        is_sum = self._kinds[site] in SUMS
+        taken_in = full if len(value.sources) == 1 and not is_sum and self._is_behind_library(site) else 0
+        return for_alone, for_alone + taken_in
 
     def _readers_by_sort(self, tensor: int) -> tuple[int, int]:
         readers = self._readers(tensor)
@@ -91,7 +113,11 @@ class FusedPrices(Prices):
         for reader in readers:
             if value.alone and self._runs_alone(reader):
                 yield reader, LOW_BYTES * self.elements(tensor)  # a cast that finds nothing to fuse with
-            elif len(readers) > 1 and not (value.alone or value.kept or self._starts_kernel(reader)):
+            elif (
+                len(readers) > 1
+                and not (value.alone or self._starts_kernel(reader))
+                and self._scene.categories[reader] is Category.CLEAR
+            ):
                 yield reader, FULL_BYTES * self.elements(tensor)
 
     def _runs_alone(self, site: int) -> bool:
@@ -143,20 +169,24 @@ class FusedPrices(Prices):
         out = [Value(alone=True, kept=False, sources=frozenset((index,))) for index in range(len(self.graph.tensors))]
         for site in _makers_first(self.graph.predecessors):
             sources = [source for each in read[site] for source in out[each].sources]
+            costly = any(out[each].costly for each in read[site])
             for made in self._made[site]:
-                out[made] = self._value(made, site, sources)
+                out[made] = self._value(made, site, sources, costly=costly)
         return out
 
-    def _value(self, tensor: int, site: int, sources: list[int]) -> Value:
+    def _value(self, tensor: int, site: int, sources: list[int], *, costly: bool) -> Value:
         kind, own = self._kinds[site], frozenset((tensor,))
         if kind in VIEWS:
-            return Value(alone=False, kept=False, sources=frozenset(sources) or own)
+            return Value(alone=False, kept=False, sources=frozenset(sources) or own, costly=costly)
         absorbed = kind in EPILOGUES and self._is_behind_library(site)
         if self._starts_kernel(site) or absorbed or not sources:
             return Value(alone=True, kept=False, sources=own)
         large = frozenset(source for source in sources if 2 * self.elements(source) >= self.elements(tensor))
-        kept = len(self._readers(tensor)) > 1 and (len(large) > 1 or kind in COSTLY)
-        return Value(alone=False, kept=kept, sources=own if kept else large)
+        costly, readers = costly or kind in COSTLY, self._readers(tensor)
+        inner = any(not self._starts_kernel(reader) for reader in readers)
+        many = len(large) - 1 + (inner or costly) > 1  # two stored values are enough if working them in takes more
+        kept = len(readers) > 1 and (kind in COSTLY or many)
+        return Value(alone=False, kept=kept, sources=own if kept else large, costly=costly and not kept)
 
 
 def _makers_first(predecessors: list[list[int]]) -> list[int]:

@@ -11,6 +11,8 @@ from enum import Enum
 from functools import cached_property
 from typing import NamedTuple
 
+from mixdown.core.measured import Measured
+
 
 class Role(Enum):
     """What a site is, beyond a port of its op."""
@@ -91,6 +93,8 @@ class Graph:
     """Per tensor, its shape; may be worked out only when asked for. Empty if the host knows none."""
     work: Sequence[int] = field(default=(), compare=False)
     """Per op, how many multiplications and additions a matrix product or convolution takes, 0 for others; likewise."""
+    machine: Measured | None = field(default=None, compare=False)
+    """The device it runs on, if that was measured and the policy asks for it."""
 
     @cached_property
     def successors(self) -> list[list[int]]:

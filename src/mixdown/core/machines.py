@@ -1,6 +1,6 @@
 """What devices can do at most: arithmetic by dtype and bytes per second, from the makers' data sheets.
 
-`Machine.seconds` is a roofline: a kernel takes as long as its arithmetic or its bytes, whichever is more. That is a
+`Machine.time` is a roofline: a kernel takes as long as its arithmetic or its bytes, whichever is more. That is a
 prediction, a lower bound at that; only a measurement tells how long a step takes.
 """
 
@@ -12,7 +12,20 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 TERA, GIGA = 10**12, 10**9
+SIZES = {"float32": 4, "float16": 2, "bfloat16": 2}
+CAST_BYTES = SIZES["float32"] + SIZES["float16"]
+"""What a cast moves per element: float32 one way, 16 bits the other."""
+
 AVX_CLOCK = 2.5  # GHz, of one core under such load
+
+
+class Kernel(NamedTuple):
+    """One op as a machine sees it."""
+
+    kind: str
+    operations: int  # multiplications and additions of a product or convolution, 0 for others
+    elements: int  # numbers read and written
+    compiled: bool = False  # by XLA
 
 
 class Machine(NamedTuple):
@@ -22,8 +35,25 @@ class Machine(NamedTuple):
     arithmetic: Mapping[str, float]
     memory: float
 
-    def seconds(self, dtype: str, operations: int, moved: int) -> float:
-        """How long a kernel takes at least."""
+    @property
+    def told(self) -> str:
+        """Where its figures come from, for people."""
+        return f"for {self.name} (a roofline, not a measurement)"
+
+    @property
+    def least_gain(self) -> float:
+        """The part of a graph's time that a plan must be predicted to save: a roofline takes anything."""
+        return 0.0
+
+    def time(self, kernel: Kernel, dtype: str) -> float:
+        """How many seconds a kernel takes at least."""
+        return self._seconds(dtype, kernel.operations, kernel.elements * SIZES[dtype])
+
+    def cast_time(self, elements: int, *, compiled: bool) -> float:  # noqa: ARG002 - measured machines look at it
+        """How many seconds a cast takes at least."""
+        return self._seconds("float32", 0, elements * CAST_BYTES)
+
+    def _seconds(self, dtype: str, operations: int, moved: int) -> float:
         return max(operations / (self.arithmetic[dtype] * TERA), moved / (self.memory * GIGA))
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from mixdown.core.casts import Cast, casts_of
 from mixdown.core.check import offenders
 from mixdown.core.errors import PlanError
 from mixdown.core.paint import Canvas, Paint, Stroke
@@ -13,18 +14,11 @@ from mixdown.core.strategies import STRATEGIES
 from mixdown.core.why import explain
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from mixdown.core.graph import Graph
     from mixdown.core.override import Override
     from mixdown.core.policy import Policy
-
-
-class Cast(NamedTuple):
-    """A conversion that the plan inserts behind a tensor, for all its consumers of the other paint."""
-
-    tensor: int
-    to: Paint
 
 
 @dataclass(frozen=True)
@@ -50,6 +44,15 @@ class Plan:
     def changes_anything(self) -> bool:
         """Whether any site is low."""
         return Paint.LOW in self.paints
+
+    @property
+    def idle_reason(self) -> str:
+        """Why nothing is low, "" if something is."""
+        if self.changes_anything:
+            return ""
+        if self.scene.machine is None:
+            return "nothing in it can be low"
+        return f"it would not gain enough by {self.policy.low}, predicted {self.scene.machine.told}"
 
     @property
     def idle_overrides(self) -> list[Override]:
@@ -118,17 +121,6 @@ def _demote(graph: Graph, demoted: Mapping[int, str], culprits: Mapping[int, str
             f"{graph.label(site)} cannot be planned: {culprits[site]}, also after it was made to stay full."
         )
     return {**demoted, **culprits}
-
-
-def casts_of(graph: Graph, paints: Sequence[Paint]) -> list[Cast]:
-    """The casts that an assignment takes: one behind every tensor that is read in another paint."""
-    out = []
-    for index, tensor in enumerate(graph.tensors):
-        made = paints[tensor.site]
-        wanted = next((paints[site] for site in tensor.consumers if paints[site] is not made), None)
-        if wanted is not None:
-            out.append(Cast(index, wanted))
-    return out
 
 
 def _plain(graph: Graph, stroke: Stroke) -> list[Any]:

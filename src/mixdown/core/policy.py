@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from mixdown.core.environment import level_name, list_edits
 from mixdown.core.errors import PolicyError
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 LOW_DTYPES = ("float16", "bfloat16")
 STRATEGIES = ("optimal", "grappler")
 EVERY_DEVICE = "all"
+MEASURED_DEVICES = "measured"
 
 
 class Level(Enum):
@@ -49,7 +50,8 @@ class Policy:
         low: the 16-bit dtype, "float16" or "bfloat16".
         rules: the name of a rule set: "documented", "tf-2.19" or "tf-2.21".
         strategy: how a plan is made: "optimal" is the cheapest safe assignment, "grappler" TensorFlow's procedure.
-        devices: "gpu", "all", or device types such as ("GPU", "CPU"): where ops may be low.
+        devices: "gpu", "all", or device types such as ("GPU", "CPU"): where ops may be low. "measured": where, and only
+            as far as, `mixdown doctor --measure` found that to be faster.
         level: how much of the lists is used, see `Level`.
         never_slower: whether allow ops, too, are low only where that is predicted to save time on `machine`.
         machine: the machine to predict for, by its name in `mixdown.core.machines`; needed for `never_slower`.
@@ -71,9 +73,9 @@ class Policy:
     custom_kinds: frozenset[str] = field(default_factory=frozenset)
 
     def __post_init__(self) -> None:
-        _choose("low dtype", self.low, LOW_DTYPES)
-        _choose("rule set", self.rules, RULE_SETS)
-        _choose("strategy", self.strategy, STRATEGIES)
+        choose("low dtype", self.low, LOW_DTYPES)
+        choose("rule set", self.rules, RULE_SETS)
+        choose("strategy", self.strategy, STRATEGIES)
         object.__setattr__(self, "devices", _device_types(self.devices))
         object.__setattr__(self, "level", _level(self.level))
         self._check_machine()
@@ -88,7 +90,12 @@ class Policy:
 
     def admits(self, device_type: str) -> bool:
         """Whether ops on this type of device may be low."""
-        return self.devices == EVERY_DEVICE or device_type in self.devices
+        return self.devices in (EVERY_DEVICE, MEASURED_DEVICES) or device_type in self.devices
+
+    @property
+    def must_pay(self) -> bool:
+        """Whether allow ops, too, are low only where that is predicted to save time."""
+        return self.never_slower or self.devices == MEASURED_DEVICES
 
     def categories(self) -> dict[str, Category]:
         """The category of every listed kind, before overrides that look at more than the kind."""
@@ -191,13 +198,17 @@ class Policy:
 
     def _check_machine(self) -> None:
         if self.machine:
-            _choose("machine", self.machine, MACHINES)
+            choose("machine", self.machine, MACHINES)
         if not isinstance(self.never_slower, bool):
             raise PolicyError(f"never_slower must be True or False, got {self.never_slower!r}.")
         if self.never_slower and (not self.machine or self.strategy != "optimal"):
             raise PolicyError(
                 "never_slower needs strategy='optimal' and a machine to predict for, such as "
                 "Policy(never_slower=True, machine='A100')."
+            )
+        if self.devices == MEASURED_DEVICES and (self.never_slower or self.strategy != "optimal"):
+            raise PolicyError(
+                "devices='measured' needs strategy='optimal', and asks what was measured: leave out never_slower."
             )
 
     def _check_kinds(self, override: Override) -> None:
@@ -209,7 +220,8 @@ class Policy:
                 )
 
 
-def _choose(what: str, value: object, choices: Iterable[str]) -> None:
+def choose(what: str, value: object, choices: Iterable[str]) -> None:
+    """Refuse a value that is not one of the choices, and say which is meant."""
     if value not in (known := tuple(choices)):
         raise PolicyError(f"Unknown {what} {value!r}{_suggestion(str(value), known)}: choose from {', '.join(known)}.")
 
@@ -219,9 +231,9 @@ def _suggestion(word: str, known: Iterable[str]) -> str:
     return f" (did you mean {close[0]!r}?)" if close else ""
 
 
-def _device_types(devices: object) -> Literal["all"] | tuple[str, ...]:
-    if devices == EVERY_DEVICE:
-        return "all"
+def _device_types(devices: object) -> str | tuple[str, ...]:
+    if devices in (EVERY_DEVICE, MEASURED_DEVICES):
+        return str(devices)
     if devices == "gpu":
         return ("GPU",)
     if (
@@ -230,12 +242,14 @@ def _device_types(devices: object) -> Literal["all"] | tuple[str, ...]:
         and all(isinstance(d, str) and re.fullmatch("[A-Z_]+", d) for d in devices)
     ):
         return devices
-    raise PolicyError(f"Unknown devices {devices!r}: give 'gpu', 'all', or device types such as ('GPU', 'CPU').")
+    raise PolicyError(
+        f"Unknown devices {devices!r}: give 'gpu', 'all', 'measured', or device types such as ('GPU', 'CPU')."
+    )
 
 
 def _level(level: Level | str) -> Level:
     if not isinstance(level, Level):
-        _choose("level", level, [known.value for known in Level])
+        choose("level", level, [known.value for known in Level])
     return Level(level)
 
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from mixdown.core.machines import Kernel
 from mixdown.core.paint import Paint
-from mixdown.core.prices import Prices
+from mixdown.core.prices import LOW_BYTES, Prices
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from mixdown.core.graph import Graph
+    from mixdown.core.casts import Cast
+    from mixdown.core.graph import Graph, Op
     from mixdown.core.machines import Machine
-    from mixdown.core.plan import Cast, Plan
+    from mixdown.core.measured import Measured
+    from mixdown.core.plan import Plan
 
 PICO = 10**12
 """Prices are whole picoseconds: a cut needs exact numbers."""
@@ -21,14 +24,14 @@ PICO = 10**12
 class Predicted(NamedTuple):
     """Seconds of one run: as it was, and by a plan."""
 
-    machine: str
+    told: str  # for what, and how it is known
     float32: float
     mixed: float
 
     def __str__(self) -> str:
         gain = self.float32 / self.mixed if self.mixed else 1.0
         return (
-            f"Predicted for {self.machine} (a roofline, not a measurement): float32 {self.float32 * 1e3:.3g} ms, "
+            f"Predicted {self.told}: float32 {self.float32 * 1e3:.3g} ms, "
             f"mixed {self.mixed * 1e3:.3g} ms a run, {gain:.2f} times as fast."
         )
 
@@ -38,35 +41,40 @@ class TimePrices(Prices):
 
     unit = "time"
 
-    def __init__(self, graph: Graph, machine: Machine, low: str) -> None:
+    def __init__(self, graph: Graph, machine: Machine | Measured, low: str) -> None:
         super().__init__(graph)
         self.machine, self._low = machine, low
 
     def low(self, site: int) -> int:
         """Picoseconds in 16 bits."""
-        return self._time(site, self._low, super().low(site))
+        return self._time(site, self._low)
 
     def full(self, site: int) -> int:
         """Picoseconds in float32."""
-        return self._time(site, "float32", 2 * super().low(site))
+        return self._time(site, "float32")
 
     def cast(self, tensor: int) -> int:
         """Picoseconds of a cast."""
-        return round(self.machine.seconds("float32", 0, super().cast(tensor)) * PICO)
+        made, compiled = self.graph.tensors[tensor], self._op(self.graph.tensors[tensor].site).compiled
+        return 0 if made.folds else round(self.machine.cast_time(self.elements(tensor), compiled=compiled) * PICO)
 
     def seconds(self, paints: Sequence[Paint], casts: Iterable[Cast]) -> float:
         """What a plan takes."""
         return self.traffic(paints, casts).total / PICO
 
-    def _time(self, site: int, dtype: str, moved: int) -> int:
-        graph = self.graph
-        first = graph.ops[graph.sites[site].op].sites[0] == site  # an op does its arithmetic once
+    def _time(self, site: int, dtype: str) -> int:
+        op, graph = self._op(site), self.graph
+        first = op.sites[0] == site  # an op does its arithmetic once
         operations = graph.work[graph.sites[site].op] if graph.work and first else 0
-        return round(self.machine.seconds(dtype, operations, moved) * PICO)
+        kernel = Kernel(op.kind, operations, super().low(site) // LOW_BYTES, op.compiled)
+        return round(self.machine.time(kernel, dtype) * PICO)
+
+    def _op(self, site: int) -> Op:
+        return self.graph.ops[self.graph.sites[site].op]
 
 
-def predict(plan: Plan, machine: Machine) -> Predicted:
+def predict(plan: Plan, machine: Machine | Measured) -> Predicted:
     """What a plan takes on a machine, beside float32."""
     prices = TimePrices(plan.graph, machine, plan.policy.low)
     full = prices.seconds([Paint.FULL] * len(plan.paints), ())
-    return Predicted(machine.name, full, prices.seconds(plan.paints, plan.casts))
+    return Predicted(machine.told, full, prices.seconds(plan.paints, plan.casts))

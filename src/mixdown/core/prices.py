@@ -10,18 +10,17 @@ from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
 from mixdown.core.graph import Role
+from mixdown.core.machines import CAST_BYTES
 from mixdown.core.paint import Paint
 from mixdown.rules.traits import MOVES_NOTHING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from mixdown.core.casts import Cast
     from mixdown.core.graph import Graph, Shape
-    from mixdown.core.plan import Cast
 
 LOW_BYTES = 2
-CAST_BYTES = 4 + LOW_BYTES
-"""What a cast moves per element: float32 one way, 16 bits the other."""
 
 GUESS = 32
 """The size that a dimension counts with if it is not known: a usual batch."""
@@ -44,6 +43,7 @@ class Bond(NamedTuple):
 
     readers: tuple[int, ...]
     price: int
+    only_down: bool = False  # paid only if the maker is full and a reader low
 
 
 class Prices:

@@ -13,12 +13,14 @@ from mixdown.core.predicted import TimePrices
 from mixdown.core.prices import Prices
 from mixdown.core.stages import walk
 from mixdown.rules import Category
-from mixdown.rules.traits import SUMS, VIEWS, is_gradient
+from mixdown.rules.traits import SUMS, VIEWS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mixdown.core.graph import Graph, Tie
+    from mixdown.core.machines import Machine
+    from mixdown.core.measured import Measured
     from mixdown.core.override import Override
     from mixdown.core.policy import Policy
 
@@ -108,27 +110,30 @@ class Scene:
     @cached_property
     def prices(self) -> Prices:
         """What every choice costs: bytes moved, or, so that nothing gets slower, time."""
-        if self.policy.never_slower:
-            return TimePrices(self.graph, MACHINES[self.policy.machine], self.policy.low)
+        if self.machine is not None:
+            return TimePrices(self.graph, self.machine, self.policy.low)
         return FusedPrices(self) if any(op.compiled for op in self.graph.ops) else Prices(self.graph)
+
+    @property
+    def machine(self) -> Machine | Measured | None:
+        """The machine whose time decides; None if bytes do."""
+        return MACHINES[self.policy.machine] if self.policy.never_slower else self.graph.machine
 
     @cached_property
     def relieved(self) -> set[int]:
-        """What a compiler fuses, moves or adds, and whose value an allow op makes or reads: it has 16 bits anyway.
+        """What a compiler fuses and only moves values, or adds what an allow op reads and so has 16 bits anyway.
 
-        Downstream of a denied op it may be low all the same, so that the value is stored once, in 16 bits. So may a
-        derivative that only moves values, such as ReluGrad: whether it overflows, the loss scale finds out.
+        Downstream of a denied op it may be low all the same, so that a value is stored once, in 16 bits: rounding
+        commutes with moving. Whether a derivative such as ReluGrad overflows, the loss scale finds out.
         """
         if self.policy.strategy != "optimal":
             return set()
-        clear = [
-            able and category is Category.CLEAR and self.graph.ops[site.op].compiled
-            for able, category, site in zip(self.supports, self.categories, self.graph.sites, strict=True)
-        ]
-        ends = [site for site in self.sites_of(Category.ALLOW) if self.supports[site]]
-        found = walk(ends, self.graph.predecessors, clear).keys() | walk(ends, self.graph.successors, clear).keys()
-        derivatives = {site for site, its in enumerate(clear) if its and is_gradient(self.graph.kind(site))}
-        return found | derivatives | self._sums_for(ends)
+        moved = {
+            index
+            for index, site in enumerate(self.graph.sites)
+            if self.graph.ops[site.op].compiled and self.supports[index] and self.categories[index] is Category.CLEAR
+        }
+        return moved | self._sums_for([site for site in self.sites_of(Category.ALLOW) if self.supports[site]])
 
     def _sums_for(self, ends: list[int]) -> set[int]:
         """Fused additions whose result an allow op reads, through views at most."""

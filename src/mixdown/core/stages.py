@@ -25,7 +25,7 @@ Stage = Callable[["Scene", Canvas], Strokes]
 
 def seed(scene: Scene, _canvas: Canvas) -> Strokes:
     """Every allow site that may change is low, unless that has to pay."""
-    if scene.policy.never_slower:
+    if scene.policy.must_pay:
         return {}
     candidates = scene.candidates
     return {site: Stroke(Paint.LOW, "seed") for site in scene.sites_of(Category.ALLOW) if candidates[site]}

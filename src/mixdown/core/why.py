@@ -34,6 +34,7 @@ REASONS = {
 
 
 UNCAUSED = {
+    "worth": "the graph as a whole is not predicted to gain enough to be changed",
     "alone": "no chain of low ops would lead from an allow op to it",
     "spare_updates": "no allow op comes after it: it puts the last touch to a result",
 }
@@ -85,7 +86,7 @@ def _cheapest(scene: Scene, stroke: Stroke) -> str:
     low, bytes_count = scene.policy.low, scene.prices.unit == "bytes"
     beside = "".join(f", beside `{scene.graph.label(cause)}`" for cause in stroke.because)
     amount = readable(stroke.spared, BYTES if bytes_count else TIMES)
-    where = "here" if bytes_count else f"on the machine {scene.policy.machine}"
+    where = f"on the machine {scene.machine.name}" if scene.machine else "here"
     if stroke.paint is Paint.LOW:
         return f"that {'moves' if bytes_count else 'takes'} {amount} less than float32 {where}, casts included{beside}"
     verb = "move" if bytes_count else "take"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from mixdown.core import Paint
-from mixdown.core.prices import CAST_BYTES, is_known
+from mixdown.core.machines import CAST_BYTES
+from mixdown.core.prices import is_known
 from mixdown.core.why import causes, reason
 from mixdown.reports.advice import Product, advise
 from mixdown.reports.model import CastRow, GraphReport, OpRow, SiteRow
@@ -36,7 +37,7 @@ def graph_report(plan: Plan, name: str, kind: str, facts: Facts | None = None) -
         kind=kind,
         low=plan.policy.low,
         rewritten=plan.changes_anything,
-        reason="" if plan.changes_anything else "nothing in it can be low",
+        reason=plan.idle_reason,
         policy=plan.policy.to_dict(),
         ops=tuple(ops),
         casts=tuple(_cast_row(plan, tensor, to) for tensor, to in _crossings(plan)),

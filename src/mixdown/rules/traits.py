@@ -44,6 +44,13 @@ SELECTIONS = kinds("Max MaxPool MaxPool3D MaxPoolV2 Min")
 
 SUMS = kinds("Add AddN AddV2")
 
+NORMALIZATIONS = kinds("""
+    FusedBatchNorm FusedBatchNormGrad FusedBatchNormGradV2 FusedBatchNormGradV3 FusedBatchNormV2 FusedBatchNormV3
+    _FusedBatchNormEx
+""")
+
+POOLINGS = kinds("AvgPool AvgPoolGrad MaxPool MaxPoolGrad MaxPoolGradV2 MaxPoolV2")
+
 LOOKUPS = kinds("Gather GatherNd GatherV2")
 """Kinds that take a few rows of their first input."""
 

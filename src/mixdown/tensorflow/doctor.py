@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from mixdown import __version__
 from mixdown.core import MixdownError
-from mixdown.tensorflow import functions, hooks, session
+from mixdown.tensorflow import functions, hooks, measurements, session
 from mixdown.tensorflow.conflicts import mixed_keras_policy
 from mixdown.tensorflow.gates import TENSOR_CORES_SINCE, closed_gate
 
@@ -43,7 +43,7 @@ class Finding(NamedTuple):
 
 def examine(policy: Policy) -> list[Finding]:
     """Look at versions, devices, gates, hooks and known conflicts."""
-    return [*_versions(), *_devices(policy), _gate(policy), _hooks(), *_conflicts()]
+    return [*_versions(), *_devices(policy), *_speeds(policy), _gate(policy), _hooks(), *_conflicts()]
 
 
 def _versions() -> Iterator[Finding]:
@@ -82,10 +82,28 @@ def _eligible(device: Any, policy: Policy) -> tuple[Literal["ok", "note"], str]:
     return ("ok", f"takes part, {told}") if capability >= TENSOR_CORES_SINCE else ("note", f"{told}, too old")
 
 
+def _speeds(policy: Policy) -> Iterator[Finding]:
+    """What was measured, device by device."""
+    for kind, name in measurements.described().items():
+        subject = f"speed of {kind} in {policy.low}"
+        try:
+            found = measurements.measured(kind)
+        except MixdownError as error:
+            yield Finding(subject, "problem", str(error))
+            continue
+        if found is None:
+            yield Finding(subject, "note", f"{name} was not measured", "mixdown doctor --measure")
+        else:
+            slower = ", ".join(f"{family} ({mode})" for family, mode in found.slower(policy.low))
+            yield Finding(subject, "ok", f"{name}: " + (f"slower than float32 in {slower}" if slower else "gains"))
+
+
 def _gate(policy: Policy) -> Finding:
     gate = closed_gate(policy)
     if gate is None:
         return Finding("gate", "ok", "open: mixed precision acts here")
+    if policy.devices == "measured":
+        return Finding("gate", "problem", f"closed: {gate}", "mixdown doctor --measure")
     way_out = f"to let the CPU take part, pass policy=mixdown.Policy(low={policy.low!r}, devices=('GPU', 'CPU'))"
     return Finding("gate", "problem", f"closed: {gate}", way_out)
 

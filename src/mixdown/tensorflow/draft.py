@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from mixdown.core.graph import Shape
+    from mixdown.core.measured import Measured
     from mixdown.tensorflow.bodies import Body
     from mixdown.tensorflow.kinds import Signature
     from mixdown.tensorflow.shapes import Place
@@ -120,9 +121,16 @@ class Draft:
             self.flows.append((source, target))
             self.carried.join(source, target)
 
-    def graph(self, shapes: Sequence[Shape], work: Sequence[int]) -> Graph:
+    def graph(self, shapes: Sequence[Shape], work: Sequence[int], machine: Measured | None) -> Graph:
         """The finished Graph."""
         tensors = map(Tensor, self._names, self._makers, map(tuple, self._consumers), self._folds)
         return Graph(
-            tuple(self.ops), tuple(self.sites), tuple(tensors), tuple(self.ties), tuple(self.flows), shapes, work
+            tuple(self.ops),
+            tuple(self.sites),
+            tuple(tensors),
+            tuple(self.ties),
+            tuple(self.flows),
+            shapes,
+            work,
+            machine,
         )

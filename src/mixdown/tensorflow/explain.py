@@ -11,16 +11,20 @@ import tensorflow as tf
 
 from mixdown import __version__
 from mixdown.core import Policy
+from mixdown.core.predicted import predict
 from mixdown.reports.build import graph_report
 from mixdown.reports.model import Report
 from mixdown.tensorflow import scopes
 from mixdown.tensorflow.gates import closed_gate, gate_warning
+from mixdown.tensorflow.measurements import machine_of
 from mixdown.tensorflow.subjects import Wanted, subjects
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from mixdown.core import Plan
+    from mixdown.core.machines import Machine
+    from mixdown.core.measured import Measured
     from mixdown.tensorflow.subjects import Outcome
 
 AS_IF = (
@@ -48,6 +52,7 @@ def explain(
     fetches: Iterable[str] = (),
     feeds: Iterable[str] = (),
     signatures: Iterable[str] = (),
+    device: str = "",
     **keywords: Any,
 ) -> Report:
     """Say what the rewrite does to a function, model or graph, op by op and cast by cast. Nothing is run or changed.
@@ -61,6 +66,7 @@ def explain(
         fetches: of a graph, the nodes or tensors that will be fetched; by default those that nothing reads.
         feeds: of a graph, the nodes or tensors that will be fed.
         signatures: of a SavedModel, the signatures to look at; by default all.
+        device: a machine such as "A100" to predict the time of a run for, or "measured" for this one.
         keywords: keyword arguments that the function is called with.
 
     Returns:
@@ -69,8 +75,9 @@ def explain(
     Raises:
         TypeError: the target is none of these.
         GraphError: it cannot be traced or read.
+        PolicyError: there is no such device, or this machine was not measured.
     """
-    chosen = _policy(policy)
+    chosen, machine = _policy(policy), machine_of(device) if device else None
     wanted = Wanted(args, keywords, tuple(fetches), tuple(feeds), tuple(signatures))
     outcomes = [subject.outcome(chosen) for subject in subjects(target, wanted)]
     graphs = [graph_report(each.plan, each.name, each.kind, each.facts) for each in outcomes]
@@ -80,7 +87,9 @@ def explain(
         versions=versions(),
         graphs=tuple(graphs),
         warnings=(gate_warning(chosen, gate),) if gate else (),
-        notes=((AS_IF,) if policy is None and scopes.current_policy() is None else ()) + _idle(outcomes),
+        notes=((AS_IF,) if policy is None and scopes.current_policy() is None else ())
+        + _idle(outcomes)
+        + (_predicted(outcomes, machine) if machine else ()),
     )
 
 
@@ -115,6 +124,10 @@ def _idle(outcomes: Iterable[Outcome]) -> tuple[str, ...]:
     """A note for every rule of the policy that matches nothing in any of the graphs."""
     each = [set(outcome.idle) for outcome in outcomes]
     return tuple(f"The rule {rule} of the policy matches nothing here." for rule in sorted(set.intersection(*each)))
+
+
+def _predicted(outcomes: Iterable[Outcome], machine: Machine | Measured) -> tuple[str, ...]:
+    return tuple(f"{outcome.name}: {predict(outcome.plan, machine)}" for outcome in outcomes)
 
 
 def _described(target: Any) -> str:

@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
+from mixdown.tensorflow.devices import machine_default
+from mixdown.tensorflow.measurements import measured
+
 if TYPE_CHECKING:
     from mixdown.core import Policy
 
@@ -17,6 +20,8 @@ def closed_gate(policy: Policy) -> str | None:
     """Why no device of this machine takes part under a policy, None if one does."""
     if policy.devices == "all":
         return None
+    if policy.devices == "measured":
+        return None if measured(machine_default()) else f"the {machine_default()} of this machine was not measured yet"
     reasons = [_obstacle(kind) for kind in policy.devices]
     if None in reasons:
         return None
@@ -25,6 +30,8 @@ def closed_gate(policy: Policy) -> str | None:
 
 def gate_warning(policy: Policy, gate: str) -> str:
     """What to tell a user whose machine does not take part."""
+    if policy.devices == "measured":
+        return f"Mixed precision has no effect here: {gate}. Run `mixdown doctor --measure` once on this machine."
     return (
         f"Mixed precision has no effect here: {gate}. Everything runs in float32. To let the CPU take part, for tests "
         f"or to save memory, pass policy=mixdown.Policy(low={policy.low!r}, devices=('GPU', 'CPU'))."

@@ -11,12 +11,14 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mixdown.core import Agreement, Graph, GraphError, Op, Role, Site, Tie
+from mixdown.core.policy import MEASURED_DEVICES
 from mixdown.tensorflow import bodies, kinds
 from mixdown.tensorflow.calls import tie_calls
 from mixdown.tensorflow.devices import default_type, device_type
 from mixdown.tensorflow.draft import ARGUMENT, RESULT, Chapter, Draft, Origin, Use
 from mixdown.tensorflow.lists import tie_lists
 from mixdown.tensorflow.loops import mark_variable_reads, tie_recurrent_edges
+from mixdown.tensorflow.measurements import measured
 from mixdown.tensorflow.shapes import Place, Shapes
 from mixdown.tensorflow.work import Work
 
@@ -33,6 +35,9 @@ UPGRADES = {"FusedBatchNorm": "FusedBatchNormV2", "FusedBatchNormGrad": "FusedBa
 """Kinds read, and where they become low also written, as their successors, which keep the statistics in float32."""
 
 KEEP_MARK = "_grappler_do_not_remove"
+
+MOST_PORTS = 2**22
+"""Outputs that nodes of all the different kinds and types in a graph may have together, counted once each."""
 
 
 @dataclass(frozen=True)
@@ -70,10 +75,11 @@ def read(
     Raises:
         GraphError: an op is unknown, an attribute is missing, an input leads nowhere, or there is a cycle.
     """
-    draft = Draft(library, frozenset(preserved))
+    draft, home = Draft(library, frozenset(preserved)), default_device or default_type(policy)
+    machine = measured(home) if policy.devices == MEASURED_DEVICES else None
     tree = [body, *(bodies.function_body(library[name]) for name in bodies.reachable(body, library))]
-    devices = _default_devices(tree, library, policy, default_device or default_type(policy))
-    reader = _NodeReader(library, policy, frozenset(preserved), devices)
+    devices = _default_devices(tree, library, policy, home)
+    reader = _NodeReader(library, policy, frozenset(preserved), devices, home if machine else "")
     compiled = bodies.compiled(tree, library)
     for index, one in enumerate(tree):
         reader.add_chapter(draft, index, one, compiled=index in compiled)
@@ -86,21 +92,27 @@ def read(
     outputs = [len(signature.outputs) for signature in draft.chapters[0].signatures]
     shapes = Shapes(draft.places, draft.chapters, library, handles)
     work = Work(draft, tree, shapes)
-    return Reading(draft.graph(shapes, work), tree, library, draft.origins, draft.uses, outputs, shapes)
+    return Reading(draft.graph(shapes, work, machine), tree, library, draft.origins, draft.uses, outputs, shapes)
 
 
 class _NodeReader:
     """Turns nodes into ops and sites, remembering what it learnt about each combination of kind and types."""
 
     def __init__(
-        self, library: Mapping[str, Any], policy: Policy, preserved: frozenset[str], default_devices: Sequence[str]
+        self,
+        library: Mapping[str, Any],
+        policy: Policy,
+        preserved: frozenset[str],
+        default_devices: Sequence[str],
+        measured_device: str,
     ) -> None:
         self.library, self.policy, self.preserved = library, policy, preserved
         self.low = kinds.LOW_TYPES[policy.low]
-        self.default_devices = default_devices
+        self.default_devices, self.measured_device = default_devices, measured_device
         # A kind that the policy speaks of keeps its name, or the policy would not find it.
         self._upgrades = UPGRADES.keys() - {override.kind for override in policy.overrides}
         self._nodes: dict[tuple[str, kinds.Values], _Node] = {}
+        self._ports = 0  # of these, all together
         self._known: dict[tuple[str, kinds.Values, str], tuple[Support, ...]] = {}
 
     def add_chapter(self, draft: Draft, index: int, body: Body, *, compiled: bool) -> None:
@@ -131,7 +143,14 @@ class _NodeReader:
             upgraded = kinds.kind_of(name)
             assert upgraded is not None  # noqa: S101 - TensorFlow registers both
             self._nodes[key] = _Node(name, values, kinds.make_signature(upgraded, values))
+            self._count_ports(node, self._nodes[key].signature)
         return self._nodes[key]
+
+    def _count_ports(self, node: Any, signature: Signature) -> None:
+        """Refuse a graph that a few bytes blow up: how many outputs a node has is only written in an attribute."""
+        self._ports += len(signature.outputs)
+        if self._ports > MOST_PORTS:
+            raise GraphError(f"The graph has more than {MOST_PORTS} outputs, with those of {node.name!r} ({node.op}).")
 
     def _call_signature(self, node: Any) -> Signature:
         if node.op not in self.library:
@@ -194,6 +213,8 @@ class _NodeReader:
         where = self._device(node, body)
         if not anywhere and not self.policy.admits(where):
             return f"it runs on a {where}, which the policy leaves alone"
+        if not anywhere and self.policy.devices == MEASURED_DEVICES and where != self.measured_device:
+            return f"it runs on a {where}, which was not measured"
         return None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from threading import RLock
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,6 +15,7 @@ from mixdown.tensorflow.log import logger, told
 from mixdown.tensorflow.notices import warn
 from mixdown.tensorflow.pause import collector_paused
 from mixdown.tensorflow.shapes import handle_of
+from mixdown.untrusted.harmless import harmless
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -120,7 +122,7 @@ class Twins:
         plan, reading, twins = rewrite_function(Registered(context), asked, self._groups)
         _log(asked, plan)
         if not twins:
-            return Twin(name, {}, plan, "nothing in it can be low", reading)
+            return Twin(name, {}, plan, plan.idle_reason, reading)
         for _, twin in twins:
             context.add_function_def(twin)
         originals = {twin.signature.name: original for original, twin in twins}
@@ -138,6 +140,7 @@ def _log(asked: Asked, plan: Plan) -> None:
     if PROBE in asked.root:
         return
     if plan.changes_anything:
-        logger().info("function %s on %s: %s", asked.root, asked.device, told(plan))
+        logger().info("function %s on %s: %s", harmless(asked.root), asked.device, told(plan))
     else:
-        logger().debug("function %s on %s: nothing in it can be low", asked.root, asked.device)
+        level = logging.INFO if plan.policy.must_pay else logging.DEBUG  # who asks for speed wants to know
+        logger().log(level, "function %s on %s: %s", harmless(asked.root), asked.device, plan.idle_reason)

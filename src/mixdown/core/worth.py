@@ -1,0 +1,24 @@
+"""Where time decides, a graph as a whole must gain: `worth`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mixdown.core.casts import casts_of
+from mixdown.core.paint import Canvas, Paint, Stroke, Strokes
+from mixdown.core.predicted import TimePrices
+
+if TYPE_CHECKING:
+    from mixdown.core.scene import Scene
+
+
+def worth(scene: Scene, canvas: Canvas) -> Strokes:
+    """Everything is full if the plan is not predicted to save as much as the prediction is sure of."""
+    prices = scene.prices
+    if not isinstance(prices, TimePrices) or Paint.LOW not in canvas:
+        return {}
+    paints = [paint or Paint.FULL for paint in canvas]
+    mixed = prices.seconds(paints, casts_of(scene.graph, paints))
+    if mixed <= (1 - prices.machine.least_gain) * prices.seconds([Paint.FULL] * len(paints), ()):
+        return {}
+    return {site: Stroke(Paint.FULL, "worth") for site, paint in enumerate(paints) if paint is Paint.LOW}
