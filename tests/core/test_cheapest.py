@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from random import Random
 from typing import TYPE_CHECKING
@@ -24,7 +25,7 @@ from mixdown.rules import RULE_SETS
 if TYPE_CHECKING:
     from mixdown.core.paint import Canvas
 
-MOST_FREE = 16
+MOST_FREE, FEWER_FREE = 16, 10
 plans = st.builds(
     make_plan, graphs(), st.builds(Policy, strategy=st.just("optimal"), rules=st.sampled_from(sorted(RULE_SETS)))
 )
@@ -72,6 +73,30 @@ def test_no_assignment_that_the_rules_permit_moves_fewer_bytes(plan: Plan) -> No
             other = bill(plan, paints)
             assert other >= best, (best, other)
             assert other > best or low(plan.paints) <= low(paints), "an equally cheap assignment has fewer low sites"
+
+
+@st.composite
+def partly_compiled(draw: st.DrawFn) -> Plan:
+    """The plan of a graph of which any part is compiled."""
+    graph = draw(graphs())
+    compiled = draw(st.lists(st.booleans(), min_size=len(graph.ops), max_size=len(graph.ops)))
+    ops = tuple(op._replace(compiled=its) for op, its in zip(graph.ops, compiled, strict=True))
+    return make_plan(replace(graph, ops=ops), Policy(rules=draw(st.sampled_from(sorted(RULE_SETS)))))
+
+
+@settings(max_examples=300, deadline=None)
+@given(partly_compiled())
+def test_no_assignment_that_the_rules_permit_costs_a_compiled_graph_less(plan: Plan) -> None:
+    groups, prices = free_groups(plan), plan.scene.prices
+    if len(groups) > FEWER_FREE:
+        return
+    best = prices.traffic(plan.paints).total
+    for choice in product((Paint.FULL, Paint.LOW), repeat=len(groups)):
+        paints = list(plan.paints)
+        for group, paint in zip(groups, choice, strict=True):
+            for site in group:
+                paints[site] = paint
+        assert not keeps_existing_casts(plan, paints) or prices.traffic(paints).total >= best
 
 
 def free_groups(plan: Plan) -> list[list[int]]:
@@ -137,7 +162,7 @@ def flow_and_count(plan: Plan) -> tuple[int, int]:
         for cast in casts_of(graph, plan.paints)
         if not free & {graph.tensors[cast.tensor].site, *graph.tensors[cast.tensor].consumers}
     )
-    return problem.solve().capacity, prices.traffic(plan.paints, plan.casts).total - least - hard - between
+    return problem.solve().capacity, prices.traffic(plan.paints).total - least - hard - between
 
 
 @settings(max_examples=300, deadline=None)

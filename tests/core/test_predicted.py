@@ -59,4 +59,4 @@ def test_no_plan_is_predicted_to_be_slower_than_float32(graph: Graph, rules: str
     plan = make_plan(worked(graph, work), Policy(rules=rules, never_slower=True, machine=machine))
     prices = TimePrices(plan.graph, MACHINES[machine], "float16")
     full = [Paint.FULL] * len(plan.paints)
-    assert prices.traffic(plan.paints, plan.casts).total <= prices.traffic(full, ()).total
+    assert prices.traffic(plan.paints).total <= prices.traffic(full).total

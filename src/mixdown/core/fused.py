@@ -12,11 +12,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from mixdown.core.prices import LOW_BYTES, Bond, Prices
+from mixdown.core.stages import walk
 from mixdown.rules import Category
 from mixdown.rules.traits import COSTLY, ELEMENTWISE, EPILOGUES, LOOKS_AT_SHAPES, REDUCTIONS, SUMS, VIEWS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from mixdown.core.scene import Scene
 
@@ -96,9 +97,11 @@ class FusedPrices(Prices):
         for_alone = LOW_BYTES * count * (1 + alone) if alone else 0  # these take 16 bits in any case
         if value.kept:
             return low, for_alone + (FULL_BYTES * count * (1 + fused) if fused else 0)
-        is_sum = self._kinds[site] in SUMS
-        taken_in = full if len(value.sources) == 1 and not is_sum and self._is_behind_library(site) else 0
-        return for_alone, for_alone + taken_in
+        return for_alone, for_alone + (full if len(value.sources) == 1 and self._is_taken_in(site) else 0)
+
+    def _is_taken_in(self, site: int) -> bool:
+        """Whether the library call before a site would store its value for it, were it low; not that of an update."""
+        return self._kinds[site] not in SUMS and site in self._before_allow and self._is_behind_library(site)
 
     def _readers_by_sort(self, tensor: int) -> tuple[int, int]:
         readers = self._readers(tensor)
@@ -150,6 +153,12 @@ class FusedPrices(Prices):
                 elif self._kinds[site] not in LOOKS_AT_SHAPES and site not in found:
                     found.append(site)
         return found
+
+    @cached_property
+    def _before_allow(self) -> Collection[int]:
+        """The sites that have a part in what an allow op reads."""
+        ends = [site for site in self._scene.sites_of(Category.ALLOW) if self._scene.supports[site]]
+        return walk(ends, self.graph.dependencies, [True] * len(self.graph.sites)).keys()
 
     @cached_property
     def _made(self) -> list[list[int]]:

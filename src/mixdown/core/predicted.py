@@ -9,9 +9,8 @@ from mixdown.core.paint import Paint
 from mixdown.core.prices import LOW_BYTES, Prices
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
-    from mixdown.core.casts import Cast
     from mixdown.core.graph import Graph, Op
     from mixdown.core.machines import Machine
     from mixdown.core.measured import Measured
@@ -58,9 +57,9 @@ class TimePrices(Prices):
         made, compiled = self.graph.tensors[tensor], self._op(self.graph.tensors[tensor].site).compiled
         return 0 if made.folds else round(self.machine.cast_time(self.elements(tensor), compiled=compiled) * PICO)
 
-    def seconds(self, paints: Sequence[Paint], casts: Iterable[Cast]) -> float:
-        """What a plan takes."""
-        return self.traffic(paints, casts).total / PICO
+    def seconds(self, paints: Sequence[Paint]) -> float:
+        """What an assignment takes."""
+        return self.traffic(paints).total / PICO
 
     def _time(self, site: int, dtype: str) -> int:
         op, graph = self._op(site), self.graph
@@ -76,5 +75,5 @@ class TimePrices(Prices):
 def predict(plan: Plan, machine: Machine | Measured) -> Predicted:
     """What a plan takes on a machine, beside float32."""
     prices = TimePrices(plan.graph, machine, plan.policy.low)
-    full = prices.seconds([Paint.FULL] * len(plan.paints), ())
-    return Predicted(machine.told, full, prices.seconds(plan.paints, plan.casts))
+    full = prices.seconds([Paint.FULL] * len(plan.paints))
+    return Predicted(machine.told, full, prices.seconds(plan.paints))

@@ -15,9 +15,8 @@ from mixdown.core.paint import Paint
 from mixdown.rules.traits import MOVES_NOTHING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
-    from mixdown.core.casts import Cast
     from mixdown.core.graph import Graph, Shape
 
 LOW_BYTES = 2
@@ -84,10 +83,22 @@ class Prices:
         """Of the tensors whose size was asked for, how many have a size that is not known."""
         return sum(not is_known(self._shape(tensor)) for tensor in self._counts)
 
-    def traffic(self, paints: Sequence[Paint], casts: Iterable[Cast]) -> Traffic:
-        """What a plan moves."""
+    def traffic(self, paints: Sequence[Paint]) -> Traffic:
+        """What an assignment moves."""
         ops = sum(self.low(site) if paint is Paint.LOW else self.full(site) for site, paint in enumerate(paints))
-        return Traffic(ops, sum(self.cast(cast.tensor) for cast in casts))
+        return Traffic(ops, sum(map(self._paid(paints), range(len(self.graph.tensors)))))
+
+    def _paid(self, paints: Sequence[Paint]) -> Callable[[int], int]:
+        """What the two ends of a tensor cost under an assignment."""
+
+        def paid(tensor: int) -> int:
+            made = paints[self.graph.tensors[tensor].site]
+            if all(paints[reader] is made for reader in self.graph.tensors[tensor].consumers):
+                return 0
+            bonds = [bond for bond in self.bonds(tensor) if made is Paint.FULL or not bond.only_down]
+            return sum(bond.price for bond in bonds if any(paints[reader] is not made for reader in bond.readers))
+
+        return paid
 
     def _shape(self, tensor: int) -> Shape:
         return self.graph.shapes[tensor] if self.graph.shapes else None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mixdown.core.casts import casts_of
 from mixdown.core.paint import Canvas, Paint, Stroke, Strokes
 from mixdown.core.predicted import TimePrices
 
@@ -18,7 +17,7 @@ def worth(scene: Scene, canvas: Canvas) -> Strokes:
     if not isinstance(prices, TimePrices) or Paint.LOW not in canvas:
         return {}
     paints = [paint or Paint.FULL for paint in canvas]
-    mixed = prices.seconds(paints, casts_of(scene.graph, paints))
-    if mixed <= (1 - prices.machine.least_gain) * prices.seconds([Paint.FULL] * len(paints), ()):
+    before, after = prices.seconds([Paint.FULL] * len(paints)), prices.seconds(paints)
+    if after <= (1 - prices.machine.least_gain) * before:
         return {}
     return {site: Stroke(Paint.FULL, "worth") for site, paint in enumerate(paints) if paint is Paint.LOW}

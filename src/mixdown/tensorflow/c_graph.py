@@ -9,14 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
-# Private: the public importer falls short as said above. Checked on TensorFlow 2.16 and 2.21.
-from tensorflow.python.client import pywrap_tf_session as c_api
-from tensorflow.python.framework import c_api_util
-
+from mixdown.tensorflow.private import c_api, c_api_util
 from mixdown.tensorflow.wiring import source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
 
 class CGraph:
@@ -36,8 +33,17 @@ class CGraph:
         c_api.TF_ImportGraphDefOptionsSetPrefix(scoped.options, "")
         c_api.TF_ImportGraphDefOptionsSetUniquifyNames(scoped.options, False)  # noqa: FBT003 - TensorFlow's signature
         c_api.TF_ImportGraphDefOptionsSetValidateColocationConstraints(scoped.options, False)  # noqa: FBT003 - the same
-        self._link(scoped.options, graph_def.node)
+        if self.operations:
+            self._link(scoped.options, graph_def.node)
         self._import(scoped.options, graph_def)
+        self._note_operations()
+
+    def holds(self, names: Collection[str]) -> bool:
+        """Whether nodes of these names were added, though an interrupt may have kept `add` from saying so."""
+        self._note_operations()
+        return self.operations.keys() >= set(names)
+
+    def _note_operations(self) -> None:
         # None of them has a Python object, so TensorFlow calls all of them new.
         for operation in self.graph.new_operations()[len(self.operations) :]:
             self.operations[c_api.TF_OperationName(operation)] = operation
