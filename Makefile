@@ -24,7 +24,10 @@ test: lint types layers unit ## install, then lint, types, layers and the tests 
 test-all: lint types layers ## everything, the slow tests included
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
-test-matrix: ## the TensorFlow tests on TensorFlow 2.16, 2.18, 2.20 and 2.21
+MATRIX := $(wildcard tests/tensorflow/test_twins_*.py tests/tensorflow/test_session*.py) tests/tensorflow/test_enable.py \
+	tests/tensorflow/test_compat.py tests/tensorflow/test_preview.py tests/tensorflow/test_shapes.py
+
+test-matrix: ## everything that hooks into TensorFlow, on TensorFlow 2.16, 2.18, 2.20 and 2.21
 	@for version in 2.16 2.18 2.20 2.21; do $(MAKE) --no-print-directory .venv-$$version/tested || exit 1; done
 
 .venv-%/.ready: pyproject.toml
@@ -35,7 +38,7 @@ test-matrix: ## the TensorFlow tests on TensorFlow 2.16, 2.18, 2.20 and 2.21
 
 .venv-%/tested: .venv-%/.ready
 	@echo "TensorFlow $*:"
-	.venv-$*/bin/python -m pytest -q -n 2 --dist loadfile -m 'not slow' tests/tensorflow
+	.venv-$*/bin/python -m pytest -q -n 2 --dist loadfile -m 'not slow' $(MATRIX)
 
 lint: .venv/.ready ## ruff: format and lint
 	$(BIN)/ruff format --check .
@@ -55,7 +58,7 @@ format: .venv/.ready ## let ruff format and mend what it can
 	$(BIN)/ruff check --fix .
 
 bench: .venv/.ready ## print every benchmark's table of ratios
-	@for script in traffic plan_time scaler_overhead accounting_overhead call_overhead peak_memory numerics_cost page_open; do $(BIN)/python benchmarks/$$script.py || exit 1; done
+	@for script in traffic plan_time scaler_overhead accounting_overhead call_overhead peak_memory step_time numerics_cost page_open; do $(BIN)/python benchmarks/$$script.py || exit 1; done
 
 .venv-gpu/.ready: Makefile
 	$(PYTHON) -m venv .venv-gpu

@@ -1,10 +1,10 @@
 """Time of a training step on this CPU: float32, Keras's mixed policies, and mixdown.
 
-Run `mixdown doctor --measure` once, then `python benchmarks/step_time.py`. All variants of a model take their steps in
-turn, round after round, in one process; a ratio is the median over rounds of the ratio to float32 within a round. Two
-rows of mixdown let every device take part, which on a CPU saves memory rather than time; the two others take part only
-where the measurement of this machine promises a gain ("promised": the predicted time over float32's, 1 where the
-function is left alone). Targets for these: at most 1.05, and below 1 where a gain was promised.
+Run `python benchmarks/step_time.py`, after `mixdown doctor --measure` or else it does that itself. All variants of a
+model take their steps in turn, round after round, in one process; a ratio is the median over rounds of the ratio to
+float32 within a round. Two rows of mixdown let every device take part, which on a CPU saves memory, not time; the two
+others take part only where the measurement of this machine promises a gain ("promised": the predicted time over
+float32's, 1 where the function is left alone). Targets for these: at most 1.05, and below 1 where a gain was promised.
 """
 
 import argparse
@@ -25,7 +25,8 @@ from benchmarks.scaler_overhead import CLOCKS, Clock, Step, rounds
 
 import mixdown
 from mixdown.core.predicted import predict
-from mixdown.tensorflow.measurements import machine_of
+from mixdown.tensorflow.measure import measure_device
+from mixdown.tensorflow.measurements import machine_of, measured, store
 
 LINE = "{:<12} | {:<5} | {:<24} | {:>9} | {:>8} | {:>8}"
 
@@ -128,6 +129,9 @@ def main() -> None:
     parser.add_argument("--variants", nargs="+", default=list(VARIANTS), choices=list(VARIANTS))
     parser.add_argument("--clock", default="wall", choices=sorted(CLOCKS))
     asked = parser.parse_args()
+    if measured("CPU") is None:
+        print("measuring this machine first")
+        store({"CPU": measure_device("CPU", lambda _: None)})
     print(f"{asked.clock} time, median of {asked.rounds} rounds; {machine_of('measured').told}")
     print(LINE.format("model", "mode", "variant", "a step", "/float32", "promised"))
     for model in asked.models:

@@ -8,6 +8,7 @@ import tensorflow as tf
 import tf_keras
 from tests.tensorflow.tf_keras_training import STYLES, bare, one_variable, wrapped
 
+import mixdown
 from mixdown.scaling import LossScaleWarning
 
 
@@ -97,3 +98,4 @@ def test_forgetting_to_scale_or_unscale_is_said_once(style: str, *, scale: bool,
         optimizer.apply_gradients([(tf.ones(2), v)])
     optimizer.apply_gradients([(tf.ones(2), v)])
     assert int(optimizer.iterations) == 2
+    assert any(message in warning for warning in mixdown.report().warnings)

@@ -15,11 +15,13 @@ import tf_keras
 
 from mixdown.scaling import LossScaleWarning, checked_limit
 from mixdown.scaling.alarm import WARN_AT
+from mixdown.tensorflow import notices
 from mixdown.tensorflow.lift import in_xla
 from mixdown.tensorflow.loss_scale import DynamicLossScale, FixedLossScale, get
 from mixdown.tensorflow.optimizers.account import Accountable, sound
 from mixdown.tensorflow.optimizers.gradients import scaled, unscaled
 from mixdown.tensorflow.optimizers.tf_keras_step import Apply, step
+from mixdown.tensorflow.private import DelegatingTrackableMixin
 from mixdown.tensorflow.scaler_reports import remember
 from mixdown.tensorflow.usage import Usage
 
@@ -43,8 +45,7 @@ WRAPPED = "_is_wrapped_by_loss_scale_optimizer"
 
 # In a checkpoint the wrapper stands where the inner optimizer would stand, with one more child, `loss_scale`: files
 # written with the bare optimizer or with tf_keras's own LossScaleOptimizer can be read, and the other way round.
-# The mixin is exported under tf.__internal__ for tf_keras, whose own optimizer stands on it; run here on 2.21.
-class Scaling(Accountable, tf.__internal__.tracking.DelegatingTrackableMixin):
+class Scaling(Accountable, DelegatingTrackableMixin):
     """Mixed into a tf_keras optimizer."""
 
     def _take(self, inner: Any, loss_scale: Any, skip_limit: int | None) -> None:
@@ -118,6 +119,7 @@ class Scaling(Accountable, tf.__internal__.tracking.DelegatingTrackableMixin):
         advice = MISUSE.get((self.usage.scaled, self._gradients_were_unscaled))
         if advice:
             self.usage.scaled = self._gradients_were_unscaled = True  # said once
+            notices.keep(f"{advice} {RIGHT_USE}")
             warnings.warn(f"{advice} {RIGHT_USE}", LossScaleWarning, stacklevel=4)
 
     def _listen(self) -> None:
