@@ -4,7 +4,7 @@ BIN := .venv/bin
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-matrix lint types layers unit format bench bench-gpu peers docs clean
+.PHONY: help demo test test-all test-matrix lint types layers unit format bench bench-gpu mutants peers docs clean
 
 help: ## list the tasks
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -68,6 +68,9 @@ bench: .venv/.ready ## print every benchmark's table of ratios
 
 bench-gpu: .venv/.ready .venv-gpu/.ready ## what XLA compiles for A100 and H100, in bytes; needs no GPU
 	@$(BIN)/python benchmarks/xla_gpu/table.py
+
+mutants: .venv/.ready ## break core/ and scaling/ in 150 places, one at a time, and count who notices
+	@$(BIN)/python benchmarks/mutants.py
 
 peers: .venv/.ready ## compare with TensorFlow's own call and Keras's policies; rewrites docs/peers.md
 	$(BIN)/python benchmarks/peers.py

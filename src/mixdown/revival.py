@@ -58,8 +58,8 @@ class Watcher(MetaPathFinder):
         """Where the module is, if it is a Keras, prepared to tell us when it has been imported."""
         if fullname not in CLASSES:
             return None
-        others = [each for each in sys.meta_path if each is not self]
-        specs = (each.find_spec(fullname, path, target) for each in others)
+        later = sys.meta_path[next(i + 1 for i, each in enumerate(sys.meta_path) if each is self) :]
+        specs = (each.find_spec(fullname, path, target) for each in later)  # an earlier one may be asking us
         return next((announced(spec) for spec in specs if spec is not None), None)
 
 

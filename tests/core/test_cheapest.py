@@ -190,12 +190,12 @@ def test_allow_ops_are_always_converted_where_they_can_be(plan: Plan) -> None:
 def test_a_low_site_hangs_on_a_low_allow_op(plan: Plan) -> None:
     graph, low_ones = plan.graph, low(plan.paints)
     tied = [{*tie.sites, *tie.followers} for tie in graph.ties]
-    reached = {site for site in low_ones if plan.scene.categories[site] is Category.ALLOW}
+    reached = roots = {site for site in low_ones if plan.scene.categories[site] is Category.ALLOW}
     while True:
-        links = {site for site in reached if graph.sites[site].role is not Role.CONVERSION}
+        links = {site for site in reached if graph.sites[site].role is not Role.CONVERSION} | roots
         near = {s for site in links for s in (*graph.predecessors[site], *graph.successors[site])}
         near |= {s for tie in tied if tie & links for s in tie}
         if not (near & low_ones) - reached:
             break
-        reached |= near & low_ones
+        reached = reached | (near & low_ones)
     assert low_ones == reached

@@ -10,6 +10,7 @@ unanimous m n follow i        a tie with followers
 flow a -> b                   a hidden wire
 policy rules=tf-2.21          fields of the policy; its strategy is grappler where nothing is said
 shape h 32 64                 the shape of the value h; ? is a dimension that is not known
+compiled                      all ops are compiled
 work h 1000                   the arithmetic of the product h
 measured product=0.5          times of families in 16 bits, as parts of float32's (1), on a machine that was measured
 deny name=enc                 an override; likewise allow, infer, clear, keep
@@ -51,6 +52,7 @@ class Script:
     shapes: dict[str, tuple[int | None, ...]] = field(default_factory=dict)
     work: dict[str, int] = field(default_factory=dict)
     machine: Measured | None = None
+    compiled: bool = False
     policy: Policy = field(default_factory=lambda: Policy(strategy="grappler"))
 
     def read(self, line: str) -> None:
@@ -101,6 +103,10 @@ class Script:
         name, operations = rest.split()
         self.work[name] = int(operations)
 
+    def compile(self, _verb: str, _rest: str) -> None:
+        """Let all ops be compiled."""
+        self.compiled = True
+
     def measure(self, _verb: str, rest: str) -> None:
         """Let a machine be measured on which one operation, or element, takes a nanosecond in float32."""
         parts = dict(word.split("=") for word in rest.split())
@@ -128,6 +134,7 @@ verbs: dict[str, Callable[[Script, str, str], None]] = {
     "flow": Script.flow,
     "policy": Script.set_policy,
     "shape": Script.shape,
+    "compiled": Script.compile,
     "work": Script.note_work,
     "measured": Script.measure,
 }
@@ -199,7 +206,9 @@ def _ops(script: Script, numbers: dict[str, int]) -> Iterable[Op]:
     order = list(script.kinds)
     for name in sorted(script.kinds):
         sites = tuple(_targets(numbers, name))
-        yield Op(name, script.kinds[name], "", sites, script.frozen.get(name), order.index(name))
+        yield Op(
+            name, script.kinds[name], "", sites, script.frozen.get(name), order.index(name), compiled=script.compiled
+        )
 
 
 def _tensors(script: Script, numbers: dict[str, int]) -> Iterable[Tensor]:

@@ -41,6 +41,19 @@ def in_tf_keras(host: str) -> Any:
     return tf_keras2.compiled(tf_keras2.wrapped(tf_keras2.bare("legacy" if host == "legacy" else "new")))
 
 
+def test_mixdown_may_be_imported_again_before_keras() -> None:
+    script = """
+import sys
+import mixdown
+for name in [name for name in sys.modules if name.startswith("mixdown")]:
+    del sys.modules[name]
+import mixdown, keras
+print(*(name for name in keras.utils.get_custom_objects() if name.startswith("mixdown")))
+"""
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)  # noqa: S603 - our own script
+    assert run.stdout == "mixdown>Keras3LossScaleOptimizer\n", run.stderr
+
+
 @pytest.mark.parametrize("imports", ["import mixdown, keras, tf_keras", "import keras, tf_keras, mixdown"])
 @pytest.mark.filterwarnings("ignore:You are saving your model as an HDF5 file")
 def test_saved_models_come_back_in_a_new_process(imports: str, tmp_path: Path) -> None:

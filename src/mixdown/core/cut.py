@@ -203,8 +203,6 @@ def _free(scene: Scene, canvas: Canvas) -> list[bool]:
                 out.append(False)
             case Category.ALLOW:
                 out.append(scene.policy.must_pay)
-            case Category.DENY:
-                out.append(False)
             case _ if site.role is Role.CONVERSION:
                 out.append(bool(graph.successors[index]))
             case _ if index in together or index in followers:
@@ -236,10 +234,11 @@ def _lonely(scene: Scene, final: Canvas) -> set[int]:
         for one, other in pairwise(group):
             around[one].append(other)
             around[other].append(one)
-    links = [[] if site.role is Role.CONVERSION else near for site, near in zip(graph.sites, around, strict=True)]
     low = [paint is Paint.LOW for paint in final]
-    roots = [site for site in scene.sites_of(Category.ALLOW) if low[site]]
-    together = {*roots, *walk(roots, links, low)}
+    roots = {site for site in scene.sites_of(Category.ALLOW) if low[site]}
+    ends = {site for site, its in enumerate(graph.sites) if its.role is Role.CONVERSION} - roots
+    links = [[] if site in ends else near for site, near in enumerate(around)]
+    together = {*roots, *walk(sorted(roots), links, low)}
     return {site for site, its in enumerate(low) if its and site not in together}
 
 

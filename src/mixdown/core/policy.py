@@ -38,7 +38,7 @@ class Level(Enum):
                 return category
             case Level.TREAT_INFER_AS_DENY:
                 return Category.DENY if category is Category.INFER else category
-            case Level.TENSOR_CORES_ONLY:
+            case _:
                 return category if category is Category.ALLOW else Category.BARRIER
 
 

@@ -12,6 +12,7 @@ import tensorflow as tf
 from mixdown import __version__
 from mixdown.core import Policy
 from mixdown.core.predicted import predict
+from mixdown.core.prices import GUESS
 from mixdown.reports.build import graph_report
 from mixdown.reports.model import Report
 from mixdown.tensorflow import scopes
@@ -89,6 +90,7 @@ def explain(
         warnings=(gate_warning(chosen, gate),) if gate else (),
         notes=((AS_IF,) if policy is None and scopes.current_policy() is None else ())
         + _idle(outcomes)
+        + _guessed(outcomes)
         + (_predicted(outcomes, machine) if machine else ()),
     )
 
@@ -124,6 +126,16 @@ def _idle(outcomes: Iterable[Outcome]) -> tuple[str, ...]:
     """A note for every rule of the policy that matches nothing in any of the graphs."""
     each = [set(outcome.idle) for outcome in outcomes]
     return tuple(f"The rule {rule} of the policy matches nothing here." for rule in sorted(set.intersection(*each)))
+
+
+def _guessed(outcomes: Iterable[Outcome]) -> tuple[str, ...]:
+    """A note for every graph whose plan had to guess sizes."""
+    counts = [(outcome.name, outcome.plan.scene.prices.guessed()) for outcome in outcomes]
+    return tuple(
+        f"{name}: {count} values have no known size; a dimension that is not known counts as {GUESS}."
+        for name, count in counts
+        if count
+    )
 
 
 def _predicted(outcomes: Iterable[Outcome], machine: Machine | Measured) -> tuple[str, ...]:
