@@ -21,8 +21,10 @@ demo: .venv/.ready ## install, then train a network in float32 and mixed, and co
 
 test: lint types layers unit ## install, then lint, types, layers and the tests (under 12 minutes)
 
-test-all: lint types layers ## everything, the slow tests included
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+test-all: lint types layers ## everything, the slow tests included, with coverage
+	$(BIN)/python -m pytest -n 2 --dist loadfile --cov --cov-report=
+	$(BIN)/coverage report --skip-covered --include='*/core/*,*/scaling/*' --fail-under=100
+	$(BIN)/coverage report --format=total --fail-under=92
 
 MATRIX := $(wildcard tests/tensorflow/test_twins_*.py tests/tensorflow/test_session*.py) tests/tensorflow/test_enable.py \
 	tests/tensorflow/test_compat.py tests/tensorflow/test_preview.py tests/tensorflow/test_shapes.py

@@ -1,4 +1,4 @@
-"""Mutation check of the pure parts: `python benchmarks/mutants.py` breaks them, one place at a time, and sees who notices.
+"""Mutation check of the pure parts: `python benchmarks/mutants.py` breaks them in one place after the other.
 
 A mutant is one module of `core/` or `scaling/` with one small fault: a comparison turned round, a number off by one, an
 `and` for an `or`, a condition negated, a statement left out. Each runs in a process of its own against the tests of
