@@ -16,14 +16,13 @@ from mixdown.core import MixdownError
 from mixdown.tensorflow import functions, hooks, measurements, session
 from mixdown.tensorflow.conflicts import mixed_keras_policy
 from mixdown.tensorflow.gates import TENSOR_CORES_SINCE, closed_gate
+from mixdown.tensorflow.private import missing
+from mixdown.tensorflow.releases import TESTED, is_tested, way_out
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mixdown.core import Policy
-
-OLDEST, NEWEST = (2, 16), (2, 21)
-"""The releases of TensorFlow that mixdown is tested with."""
 
 OWN_PASS = ("TF_ENABLE_AUTO_MIXED_PRECISION", "TF_ENABLE_AUTO_MIXED_PRECISION_GRAPH_REWRITE")
 """Variables that make TensorFlow rewrite graphs itself."""
@@ -58,11 +57,11 @@ def _versions() -> Iterator[Finding]:
 
 
 def _tensorflow() -> Finding:
-    release = tuple(int(part) for part in tf.__version__.split(".")[:2])
-    if OLDEST <= release <= NEWEST:
-        return Finding("tensorflow", "ok", tf.__version__)
-    tested = " to ".join(".".join(map(str, each)) for each in (OLDEST, NEWEST))
-    return Finding("tensorflow", "problem", f"{tf.__version__} is not tested", f"use TensorFlow {tested}")
+    if not is_tested(tf.__version__):
+        return Finding("tensorflow", "problem", f"{tf.__version__} is not tested", f"use TensorFlow {TESTED}")
+    if gone := missing():
+        return Finding("tensorflow", "problem", f"{tf.__version__}: {' '.join(gone)}", way_out())
+    return Finding("tensorflow", "ok", tf.__version__)
 
 
 def _devices(policy: Policy) -> Iterator[Finding]:
