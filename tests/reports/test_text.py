@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.reports.samples import plan, sample, step_graph
 
-from mixdown.reports.harmless import harmless
 from mixdown.reports.model import GraphReport, OpRow, Report, ScalerReport, SiteRow
 from mixdown.reports.show import show
 from mixdown.reports.text import text
+from mixdown.untrusted.harmless import harmless
 
 HOSTILE = "\x1b]0;owned\x07\x1b[31m\u202e[bold red]x[/]\r\n"
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from mixdown.cli.options import HELP_STYLE, Commands, add_policy_options, policy_of
 from mixdown.core import MixdownWarning
+from mixdown.reports.show import encodable
+from mixdown.untrusted.harmless import harmless
 
 if TYPE_CHECKING:
     import argparse
@@ -55,5 +57,5 @@ def convert(options: argparse.Namespace) -> int:
             overwrite=options.overwrite,
         )
     for line in (str(done), *done.report.warnings, f"Model: {done.path}", f"Report: {done.page}"):
-        sys.stdout.write(f"{line}\n")
+        sys.stdout.write(encodable(harmless(line), sys.stdout) + "\n")
     return 0

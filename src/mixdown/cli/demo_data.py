@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
+from zipfile import BadZipFile, ZipFile
+from zlib import error
 
 import numpy as np
 
@@ -14,6 +16,9 @@ KERAS = {"cifar10": "cifar10", "fashion-mnist": "fashion_mnist"}
 """Names of data sets -> their modules in `keras.datasets`."""
 
 ARRAYS = ("x_train", "y_train", "x_test", "y_test")
+DIMENSIONS = (3, 4)  # of images, without or with channels
+LARGEST = 2**32
+"""Bytes: the demonstration is for small data."""
 
 
 class Data(NamedTuple):
@@ -60,12 +65,30 @@ def _from_file(path: Path) -> tuple[np.ndarray, ...]:
         known = ", ".join(("digits", *KERAS))
         raise MixdownError(f"There is no data set {str(path)!r}: give {known}, or an .npz file.")
     try:
-        with np.load(path) as arrays:
-            return tuple(arrays[name] for name in ARRAYS)
-    except (ValueError, KeyError) as wrong:
+        _refuse_large(path)
+        with np.load(path, allow_pickle=False) as arrays:
+            return _fit(*(arrays[name] for name in ARRAYS))
+    except (OSError, EOFError, ValueError, KeyError, MemoryError, BadZipFile, NotImplementedError, error) as wrong:
         raise MixdownError(
             f"{str(path)!r} must be an .npz file with the arrays {', '.join(ARRAYS)}: {wrong}."
         ) from None
+
+
+def _fit(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+    """The arrays, if they are images and as many labels, for training and for testing."""
+    for images, labels in (arrays[:2], arrays[2:]):
+        numbers = images.dtype.kind in "biuf" and labels.dtype.kind in "biuf"
+        if not numbers or images.ndim not in DIMENSIONS or not 0 < len(images) == labels.size:
+            raise ValueError("images have three or four dimensions, labels one, and there are as many of both")
+    return arrays
+
+
+def _refuse_large(path: Path) -> None:
+    """Refuse what would fill the memory once it is unpacked."""
+    with ZipFile(path) as archive:
+        size = sum(each.file_size for each in archive.infolist())
+    if size > LARGEST:
+        raise ValueError(f"unpacked it has {size} bytes, more than {LARGEST}")
 
 
 def _prepared(x_train: np.ndarray, y_train: np.ndarray, x_test: np.ndarray, y_test: np.ndarray) -> Data:

@@ -7,6 +7,8 @@ from importlib.util import find_spec
 from threading import Lock, Timer
 from typing import TYPE_CHECKING, Protocol, Self, TextIO
 
+from mixdown.untrusted.harmless import harmless
+
 if TYPE_CHECKING:
     from types import TracebackType
 
@@ -32,7 +34,7 @@ class Lines:
 
     def show(self, number: int, total: int, what: str) -> None:
         """Write it."""
-        self._file.write(f"mixdown: [{number}/{total}] {what} ...\n")
+        self._file.write(f"mixdown: [{number}/{total}] {harmless(what)} ...\n")
         self._file.flush()
 
     def close(self) -> None:
@@ -44,15 +46,17 @@ class RichBar:
 
     def __init__(self, file: TextIO) -> None:
         from rich.console import Console  # noqa: PLC0415 - rich is optional
+        from rich.markup import escape  # noqa: PLC0415 - rich is optional
         from rich.progress import Progress as Rich  # noqa: PLC0415 - rich is optional
 
+        self._escape = escape
         self._rich = Rich(console=Console(file=file), transient=True)
         self._task = self._rich.add_task("")
         self._rich.start()
 
     def show(self, number: int, total: int, what: str) -> None:
         """Move the bar."""
-        self._rich.update(self._task, completed=number - 1, total=total, description=what)
+        self._rich.update(self._task, completed=number - 1, total=total, description=self._escape(harmless(what)))
 
     def close(self) -> None:
         """Remove the bar."""

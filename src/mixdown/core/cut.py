@@ -98,7 +98,7 @@ class Problem:
         out: list[Edge] = []
         for index, tensor in enumerate(self.scene.graph.tensors):
             maker = of[tensor.site]
-            readers = {of[site] for site in tensor.consumers} - {maker}
+            readers = {of[site] for site in self.prices.concerned(index)} - {maker}
             if readers and (maker > SINK or max(readers) > SINK):
                 out.extend(self._bonds(index, tensor, maker))
         return out + [Edge(of[one], (of[other],), 0, must_agree=True) for one, other in self._echoes()]

@@ -56,6 +56,11 @@ class FusedPrices(Prices):
         """The same in float32."""
         return self._stored(site)[1] if self._fused[site] else 2 * super().low(site)
 
+    def concerned(self, tensor: int) -> Iterable[int]:
+        """The readers, and those behind views, which agree or disagree with the maker itself."""
+        made = self.graph.tensors[tensor]
+        return (*made.consumers, *self._readers(tensor)) if self._fused[made.site] else made.consumers
+
     def bonds(self, tensor: int) -> list[Bond]:
         """What it costs if readers who work a value out again see another paint than its maker."""
         made = self.graph.tensors[tensor]

@@ -15,7 +15,7 @@ from mixdown.core.paint import Paint
 from mixdown.rules.traits import MOVES_NOTHING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from mixdown.core.graph import Graph, Shape
 
@@ -69,6 +69,10 @@ class Prices:
         """What a cast of a tensor moves."""
         return 0 if self.graph.tensors[tensor].folds else CAST_BYTES * self.elements(tensor)
 
+    def concerned(self, tensor: int) -> Iterable[int]:
+        """The sites that may be in a bond of a tensor, told without asking for its size."""
+        return self.graph.tensors[tensor].consumers
+
     def bonds(self, tensor: int) -> list[Bond]:
         """What it costs if the two ends of a tensor differ."""
         return [Bond(self.graph.tensors[tensor].consumers, self.cast(tensor))]
@@ -93,7 +97,7 @@ class Prices:
 
         def paid(tensor: int) -> int:
             made = paints[self.graph.tensors[tensor].site]
-            if all(paints[reader] is made for reader in self.graph.tensors[tensor].consumers):
+            if all(paints[reader] is made for reader in self.concerned(tensor)):
                 return 0
             bonds = [bond for bond in self.bonds(tensor) if made is Paint.FULL or not bond.only_down]
             return sum(bond.price for bond in bonds if any(paints[reader] is not made for reader in bond.readers))

@@ -10,6 +10,9 @@ from math import inf
 from mixdown.core import MixdownError
 from mixdown.numerics.names import is_backward
 from mixdown.numerics.table import MOST_ROWS, aligned, more, short
+from mixdown.untrusted.harmless import harmless
+from mixdown.untrusted.json_text import parsed
+from mixdown.untrusted.typed import MisfitError, revived
 
 SCHEMA = "mixdown-comparison/1"
 
@@ -114,19 +117,18 @@ class Comparison:
             MixdownError: the text is something else.
         """
         try:
-            data = json.loads(text)
+            data = parsed(text)
         except ValueError as broken:
             raise MixdownError(f"This is no comparison: not JSON ({broken}).") from None
-        if not isinstance(data, dict) or data.get("schema") != SCHEMA:
+        if not isinstance(data, dict) or data.pop("schema", None) != SCHEMA:
             raise MixdownError(f"This is no comparison that mixdown can read: the schema should be {SCHEMA!r}.")
-        parts = {
-            part: tuple(Compared(**{**row, "errors": Errors(**row["errors"])}) for row in data[part])
-            for part in ("tensors", "outputs")
-        }
-        return cls(**parts)
+        try:
+            return revived(cls, data, "the comparison")
+        except MisfitError as misfit:
+            raise MixdownError(f"This comparison is broken: {misfit}.") from None
 
 
 def _row(each: Compared) -> list[str]:
     errors = each.errors
     numbers = [each.added, errors.relative, errors.max_abs, errors.mean_abs, errors.max_rel, errors.mean_rel]
-    return [short(each.name), each.dtype, *(f"{number:.2e}" for number in numbers), f"{errors.cosine:.6f}"]
+    return [short(each.name), harmless(each.dtype), *(f"{number:.2e}" for number in numbers), f"{errors.cosine:.6f}"]

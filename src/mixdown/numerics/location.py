@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from re import escape
 
 from mixdown.numerics.names import is_backward
+from mixdown.untrusted.harmless import harmless
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ class Location:
         lines += [f"  line  {self.source}"] if self.source else []
         lines += [] if self.came_in else [f"  {self._verdict()}"]
         lines += [f"  after it, from finite inputs too: {', '.join(self.others)}"] if self.others else []
-        return "\n".join(lines)
+        return "\n".join(map(harmless, lines))
 
     def _headline(self) -> str:
         where = "in the backward pass" if self.backward else "in the forward pass"

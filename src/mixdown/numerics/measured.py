@@ -14,6 +14,8 @@ from mixdown.numerics.page import statistics_page
 from mixdown.numerics.scale import ScaleAdvice, advise
 from mixdown.numerics.table import statistics_table
 from mixdown.numerics.tally import Tally
+from mixdown.untrusted.json_text import parsed
+from mixdown.untrusted.typed import MisfitError, revived
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from mixdown.numerics.tally import Losses
 
 SCHEMA = "mixdown-statistics/1"
+SMALLEST_SCALE, LARGEST_SCALE = 2.0**-126, 2.0**127
+"""Normal float32 powers of two: no loss scale lies outside."""
 
 
 @dataclass(frozen=True)
@@ -107,13 +111,19 @@ class Statistics:
             MixdownError: the text is something else.
         """
         try:
-            data: Any = json.loads(text)
+            data = parsed(text)
         except ValueError as broken:
             raise MixdownError(f"These are no statistics: not JSON ({broken}).") from None
         if not isinstance(data, dict) or data.pop("schema", None) != SCHEMA:
             raise MixdownError(f"These are no statistics that mixdown can read: the schema should be {SCHEMA!r}.")
-        tensors = tuple(Measured(**{**row, "tally": Tally.from_dict(row["tally"])}) for row in data.pop("tensors"))
-        return cls(**data, tensors=tensors)
+        try:
+            stored = revived(_Stored, data, "the statistics")
+            tensors = tuple(Measured(**{**vars(row), "tally": Tally.from_dict(row.tally)}) for row in stored.tensors)
+        except MisfitError as misfit:
+            raise MixdownError(f"These statistics are broken: {misfit}.") from None
+        if not SMALLEST_SCALE <= stored.loss_scale <= LARGEST_SCALE:
+            raise MixdownError(f"These statistics are broken: {stored.loss_scale} is no loss scale.")
+        return cls(stored.low, stored.steps, stored.loss_scale, tensors)
 
     def save(self, path: str | Path) -> Path:
         """Write it as a page with histograms (`.html`), as JSON (`.json`) or as a table (`.txt`); returns the path.
@@ -131,3 +141,24 @@ class Statistics:
             raise MixdownError(f"Statistics are saved as .html, .json or .txt, not as {target.name!r}.")
         target.write_text(writers[target.suffix](), "utf-8")
         return target
+
+
+@dataclass(frozen=True)
+class _StoredTensor:
+    """A tensor as JSON has it."""
+
+    op: str
+    kind: str
+    output: int
+    function: str
+    tally: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """Statistics as JSON has them."""
+
+    low: str
+    steps: int
+    loss_scale: float
+    tensors: tuple[_StoredTensor, ...]

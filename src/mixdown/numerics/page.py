@@ -39,7 +39,7 @@ svg{display:block}.bar{fill:#3465a4}.axis{stroke:#888}
 
 def statistics_page(statistics: Statistics) -> str:
     """The page as one text."""
-    title = f"Numbers that become {statistics.low}"
+    title = f"Numbers that become {escape(statistics.low)}"
     rows = "\n".join(_row(each) for each in statistics.tensors)
     losses = "".join(
         f"<th>{name}<br>{loss}</th>" for name in FORMATS for loss in ("flushed", "subnormal", "overflowed")

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from mixdown.core import Policy, PolicyError
+from mixdown.untrusted.json_text import parsed
 
 
 def save_policy(policy: Policy, path: str | Path) -> Path:
@@ -20,11 +21,18 @@ def load_policy(path: str | Path) -> Policy:
 
     Raises:
         PolicyError: the file holds something else.
+        OSError: it cannot be read.
     """
     try:
-        data = json.loads(Path(path).read_text("utf-8"))
+        data = parsed(Path(path).read_text("utf-8"))
     except ValueError as broken:
         raise PolicyError(f"{path} holds no policy: it is not JSON ({broken}).") from None
     if not isinstance(data, dict):
         raise PolicyError(f"{path} holds no policy: a policy is a JSON object, not a {type(data).__name__}.")
-    return Policy.from_dict(data)
+    named = data.get("custom_kinds", [])
+    if isinstance(named, list) and not all(isinstance(kind, str) for kind in named):
+        raise PolicyError(f"{path} holds no policy: custom_kinds are names of op kinds, not {named!r}.")
+    try:
+        return Policy.from_dict(data)
+    except (TypeError, OverflowError, RecursionError) as broken:  # lists where names belong, expressions too large
+        raise PolicyError(f"{path} holds no policy: {broken}.") from None

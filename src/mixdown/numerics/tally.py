@@ -6,11 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mixdown.numerics.formats import BIAS, BOUNDARIES, EXPONENTS, FORMATS, INF, NAN, NONZERO, value_of
+from mixdown.untrusted.typed import MisfitError, revived
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from mixdown.numerics.formats import Format
+
+PLACES = frozenset(map(str, range(EXPONENTS)))
+"""The exponents of a float32, as JSON has them."""
 
 
 @dataclass(frozen=True)
@@ -110,8 +114,37 @@ class Tally:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Tally:
-        """What `to_dict` wrote."""
-        filled = {int(at): n for at, n in data["histogram"].items()}
-        histogram = tuple(filled.get(at, 0) for at in range(EXPONENTS))
-        bits = data["largest_bits"], data["smallest_bits"]
-        return cls(data["elements"], histogram, tuple(data["at_least"]), *bits)
+        """What `to_dict` wrote.
+
+        Raises:
+            MisfitError: it is something else.
+        """
+        stored = revived(_Stored, data, "the tally")
+        for holds, problem in _conditions(stored):
+            if not holds:
+                raise MisfitError("the tally", problem)
+        histogram = tuple(stored.histogram.get(str(at), 0) for at in range(EXPONENTS))
+        return cls(stored.elements, histogram, stored.at_least, stored.largest_bits, stored.smallest_bits)
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """A tally as JSON has it."""
+
+    elements: int
+    histogram: dict[str, int]
+    at_least: tuple[int, ...]
+    largest_bits: int
+    smallest_bits: int
+
+
+def _conditions(stored: _Stored) -> Iterator[tuple[bool, str]]:
+    """What is true of every tally that was counted, and what is wrong with one of which it is not."""
+    known = stored.histogram.keys() <= PLACES and len(stored.at_least) == len(BOUNDARIES)
+    yield known, "counts numbers that do not exist"
+    counts = [*stored.histogram.values(), *stored.at_least]
+    sums_up = sum(stored.histogram.values()) == stored.elements
+    yield sums_up and 0 <= min(counts) <= max(counts) <= stored.elements, "counts more or fewer numbers than there are"
+    largest, smallest = stored.largest_bits, stored.smallest_bits
+    ordered = 0 < smallest <= largest < INF and stored.at_least[BOUNDARIES.index(NONZERO)] > 0
+    yield ordered or (smallest, largest) == (INF, 0), "has a largest or smallest number that does not exist"

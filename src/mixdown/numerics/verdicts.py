@@ -7,6 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from mixdown.numerics.formats import FORMATS
+from mixdown.untrusted.harmless import harmless
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -45,7 +46,7 @@ class Ruling:
     reason: str
 
     def __str__(self) -> str:
-        return f"{self.verdict.value:8}{self.op} ({self.kind}): {self.reason}"
+        return harmless(f"{self.verdict.value:8}{self.op} ({self.kind}): {self.reason}")
 
 
 def obstacle(tensors: Iterable[Observed], low: str, headroom: int) -> str:

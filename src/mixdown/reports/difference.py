@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from mixdown.reports.blocks import moved
 from mixdown.reports.compare import compare, unpaired
-from mixdown.reports.harmless import harmless
+from mixdown.untrusted.harmless import harmless
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

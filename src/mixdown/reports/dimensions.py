@@ -35,6 +35,7 @@ def einsum(equation: str, left: Shape, right: Shape) -> Dimensions:
 
 def convolution(image: Shape, kernel: Shape, result: Shape, *, channels_first: bool = False) -> Dimensions:
     """Those of a convolution or of one of its gradients: give what of the three is known."""
+    image, kernel, result = (shape if shape and len(shape) > 2 else None for shape in (image, kernel, result))  # noqa: PLR2004 - batch, space, channels
     batch = next((shape[0] for shape in (image, result) if shape), None)
     axis = 1 if channels_first else -1
     incoming = image[axis] if image else (kernel[-2] if kernel else None)

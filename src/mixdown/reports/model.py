@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Self, TextIO, cast
+from dataclasses import asdict, dataclass, field
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any, Self, TextIO
 
 from mixdown.reports.chain import why
 from mixdown.reports.save import save
 from mixdown.reports.show import show
 from mixdown.reports.text import text
 from mixdown.reports.totals import Totals, by_kind, by_layer, totals
+from mixdown.untrusted.json_text import parsed
+from mixdown.untrusted.typed import MisfitError, revived
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -175,47 +178,30 @@ class Report:
             ReportError: the text is no report, or of another version.
         """
         try:
-            data = json.loads(text)
-        except (ValueError, RecursionError) as broken:
+            data = parsed(text)
+        except ValueError as broken:
             raise ReportError(f"This is not a report: it is not JSON ({broken}).") from None
         schema = data.pop("schema", None) if isinstance(data, dict) else None
         if schema != SCHEMA:
             raise ReportError(f"This is not a report that mixdown can read: its schema is {schema!r}, not {SCHEMA!r}.")
-        return cast("Self", _revive(cls, data, "the report"))
+        try:
+            report = revived(cls, data, "the report")
+        except MisfitError as misfit:
+            raise ReportError(f"This report is broken: {misfit}.") from None
+        for graph in report.graphs:
+            _refuse_dangling(graph)
+        return report
 
 
-_PARTS: dict[tuple[type, str], type] = {
-    (Report, "graphs"): GraphReport,
-    (Report, "scalers"): ScalerReport,
-    (GraphReport, "ops"): OpRow,
-    (GraphReport, "casts"): CastRow,
-    (GraphReport, "advice"): Advice,
-    (OpRow, "sites"): SiteRow,
-    (ScalerReport, "skips"): Skip,
-}
-"""Which field of which class holds a list of which other class."""
-
-
-def _revive(kind: Any, data: Any, where: str) -> Any:
-    """An instance of a class from what JSON made of it, every field checked by name."""
-    names = {each.name for each in fields(kind)}
-    if not isinstance(data, dict) or not set(data) <= names:
-        raise ReportError(f"This report is broken: {where} should have only {', '.join(sorted(names))}.")
-    values = {name: _value(kind, name, value, where) for name, value in data.items()}
-    try:
-        return kind(**values)
-    except TypeError as missing:
-        raise ReportError(f"This report is broken: {where} is incomplete ({missing}).") from None
-
-
-def _value(kind: Any, name: str, value: Any, where: str) -> Any:
-    part = _PARTS.get((kind, name))
-    if part is None:
-        return _frozen(value)
-    if not isinstance(value, list):
-        raise ReportError(f"This report is broken: {name} of {where} should be a list.")
-    return tuple(_revive(part, item, f"{name}[{index}] of {where}") for index, item in enumerate(value))
-
-
-def _frozen(value: Any) -> Any:
-    return tuple(_frozen(item) for item in value) if isinstance(value, list) else value
+def _refuse_dangling(graph: GraphReport) -> None:
+    """Refuse rows that point to rows which are not there."""
+    ops = range(len(graph.ops))
+    places = {(op, site) for op in ops for site in range(len(graph.ops[op].sites))}
+    for op in graph.ops:
+        causes = [cause for site in op.sites for cause in zip_longest(site.because, site.because_of)]
+        if not (places.issuperset(causes) and all(index in ops for index in op.inputs)):
+            raise ReportError(
+                f"This report is broken: {op.name!r} in {graph.name!r} points to an op that is not there."
+            )
+    if not all(cast.op in ops for cast in graph.casts):
+        raise ReportError(f"This report is broken: a cast in {graph.name!r} belongs to an op that is not there.")

@@ -9,7 +9,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from mixdown.reports.blocks import Table, blocks
-from mixdown.reports.harmless import harmless
+from mixdown.untrusted.harmless import harmless
 
 if TYPE_CHECKING:
     from mixdown.reports.model import Report

@@ -8,6 +8,7 @@ import warnings
 
 from mixdown.scaling.errors import LossScaleError
 from mixdown.scaling.machine import positive_integer
+from mixdown.untrusted.harmless import harmless
 
 WARN_AT = 50
 """Skips in a row after which a warning is given, once, when the user set no limit."""
@@ -51,4 +52,4 @@ def sound(skips_in_a_row: int, found: Offenders, *, skip_limit: int | None) -> N
 def trouble(skips_in_a_row: int, found: Offenders) -> str:
     """What went wrong, with the culprits by name."""
     culprits = ", ".join(f"{name} ({verdict})" for name, verdict in found) or "variables not recorded"
-    return f"{skips_in_a_row} steps in a row were skipped because gradients were not finite: {culprits}."
+    return harmless(f"{skips_in_a_row} steps in a row were skipped because gradients were not finite: {culprits}.")

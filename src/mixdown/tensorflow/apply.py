@@ -12,7 +12,7 @@ from mixdown.tensorflow.draft import ARGUMENT, RESULT
 from mixdown.tensorflow.read import UPGRADES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from mixdown.core import Cast, Plan
     from mixdown.tensorflow.draft import Origin, Use
@@ -130,19 +130,16 @@ class _Sheets:
     def twinned(self, new_name: Callable[[str], str], also: Collection[str]) -> Applied:
         """Rename every function that changed, and let its callers, which change by that, call the new one."""
         tree = [body.function for body in self.reading.bodies]
-        callers = [_calls(body.nodes, self.reading.library) for body in self.reading.bodies]
-        changed = {0, *self.copies, *(tree.index(name) for name in also)}
-        while (
-            more := {i for i, called in enumerate(callers) if any(tree.index(n) in changed for n in called)} - changed
-        ):
-            changed |= more
+        number = {name: index for index, name in reversed([*enumerate(tree)])}  # who calls in a circle is there twice
+        calling = [_calls(body.nodes, self.reading.library) for body in self.reading.bodies]
+        changed = _with_callers({0, *self.copies, *(number[name] for name in also)}, calling, number)
         twins = {tree[index]: new_name(tree[index]) for index in sorted(changed) if tree[index]}
         for index in sorted(changed):
-            for position in {position for positions in callers[index].values() for position in positions}:
+            for position in {position for positions in calling[index].values() for position in positions}:
                 _call_twins(self.nodes(index)[position], twins)
         for name, twin in twins.items():
-            self.copy(tree.index(name)).signature.name = twin
-        return Applied(self.copy(0), {name: self.copies[tree.index(name)] for name in twins if name != tree[0]})
+            self.copy(number[name]).signature.name = twin
+        return Applied(self.copy(0), {name: self.copies[number[name]] for name in twins if name != tree[0]})
 
 
 def _calls(nodes: Any, library: Mapping[str, Any]) -> dict[str, list[int]]:
@@ -152,6 +149,20 @@ def _calls(nodes: Any, library: Mapping[str, Any]) -> dict[str, list[int]]:
         for name in names:
             out.setdefault(name, []).append(index)
     return out
+
+
+def _with_callers(changed: set[int], calling: Sequence[Mapping[str, list[int]]], number: Mapping[str, int]) -> set[int]:
+    """These bodies, and all that call one of them, directly or not."""
+    callers: list[list[int]] = [[] for _ in calling]
+    for caller, called in enumerate(calling):
+        for name in called:
+            callers[number[name]].append(caller)
+    found, queue = set(changed), sorted(changed)
+    for index in queue:
+        more = set(callers[index]) - found
+        found |= more
+        queue.extend(sorted(more))
+    return found
 
 
 def _call_twins(node: Any, twins: Mapping[str, str]) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-# Private: TensorFlow's own error messages read the source lines of an op here. Checked on 2.16 to 2.21.
-from tensorflow.python.util.tf_stack import LoadTracesFromDebugInfo
+from mixdown.tensorflow.private import LoadTracesFromDebugInfo
 
 if TYPE_CHECKING:
     from mixdown.tensorflow.twins import Twin

@@ -59,7 +59,8 @@ class Books(Weighted):
         """Write one more step into the books; also returns the new number of skips in a row."""
         old = Ledger(*(tf.convert_to_tensor(self.weight(name)) for name in Ledger._fields))
         new = entered(old, finite=finite, where=where)
-        return self.write(new._asdict()), new.skips_in_a_row
+        with tf.control_dependencies([finite]):  # a step that fails before it has gradients is none
+            return self.write(new._asdict()), new.skips_in_a_row
 
     def write(self, values: dict[str, Any]) -> tf.Operation | None:
         """Assign values to the weights of those names; the operation that does it, or None if it is done."""

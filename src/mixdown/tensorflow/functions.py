@@ -11,30 +11,27 @@ from typing import Any
 
 import tensorflow as tf
 
-# Private: there is no public hook between a traced function and the runtime. Checked on TensorFlow 2.16 to 2.21, where
-# Context.call_function(name, tensor_inputs, num_outputs) is the only way a function is called eagerly.
-from tensorflow.python.eager.context import Context, eager_mode
-from tensorflow.python.framework.errors_impl import OpError
-
 from mixdown.core import Policy
 from mixdown.tensorflow import scopes
 from mixdown.tensorflow.blame import name_originals
+from mixdown.tensorflow.private import Context, OpError, eager_mode
 
 _MARK = "_mixdown_original"
 
 
 def install() -> None:
-    """Wrap the call boundary, once."""
-    if not installed():
-        Context.call_function = _wrap_call(Context.call_function)
-        Context.remove_function = _wrap_remove(Context.remove_function)
+    """Wrap the call boundary, once; one half is put in if an interrupt left out the other."""
+    for name, wrap in (("remove_function", _wrap_remove), ("call_function", _wrap_call)):
+        method = getattr(Context, name)
+        if not hasattr(method, _MARK):
+            setattr(Context, name, wrap(method))
 
 
 def uninstall() -> None:
     """Give TensorFlow its own methods back."""
-    if installed():
-        Context.call_function = getattr(Context.call_function, _MARK)
-        Context.remove_function = getattr(Context.remove_function, _MARK)
+    for name in ("call_function", "remove_function"):
+        method = getattr(Context, name)
+        setattr(Context, name, getattr(method, _MARK, method))
 
 
 def installed() -> bool:

@@ -2,24 +2,48 @@
 
 from __future__ import annotations
 
+from threading import RLock
+
 import tensorflow as tf
 
 from mixdown.core import MixdownError
 from mixdown.tensorflow import functions, notices, scopes, session
+from mixdown.tensorflow.private import refuse_missing
+from mixdown.tensorflow.releases import TESTED, refuse_untested
+
+_lock = RLock()
 
 
 def install() -> None:
-    """Put the hooks into TensorFlow, and prove that calls really pass through them."""
-    fresh = not functions.installed()
-    functions.install()
-    session.install(scopes.current_policy)
-    if fresh and not functions.works():
-        functions.uninstall()
-        session.uninstall()
+    """Put the hooks into TensorFlow, and prove that calls really pass through them.
+
+    Raises:
+        MixdownError: this TensorFlow is not one that mixdown knows, or not as mixdown knows it. Nothing was changed.
+    """
+    if not functions.installed():
+        refuse_untested()
+        refuse_missing()
+    with _lock:
+        proved = _put_in()
+    if not proved:
         raise MixdownError(
             f"TensorFlow {tf.__version__} does not call functions where mixdown expects it: nothing would change. "
-            f"mixdown supports TensorFlow 2.16 to 2.21."
+            f"mixdown supports TensorFlow {TESTED}."
         )
+
+
+def _put_in() -> bool:
+    """Put the hooks in and prove them; take them out again if that fails or is interrupted."""
+    proved = functions.installed()
+    try:
+        functions.install()
+        session.install(scopes.current_policy)
+        proved = proved or functions.works()
+    finally:
+        if not proved:
+            functions.uninstall()
+            session.uninstall()
+    return proved
 
 
 def warn(message: str) -> None:

@@ -13,11 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import tensorflow as tf
 from tensorflow.core.framework import types_pb2
 
-# Private: TensorFlow offers no public way to ask for an op's definition or its kernels. Checked on 2.16 to 2.21.
-from tensorflow.python.framework import kernels as kernel_registry
-from tensorflow.python.framework import op_def_registry
-
 from mixdown.core import GraphError
+from mixdown.tensorflow.private import kernel_registry, op_def_registry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -27,6 +24,9 @@ LOW_TYPES = {"float16": types_pb2.DT_HALF, "bfloat16": types_pb2.DT_BFLOAT16}
 FIXED_FLOAT = "float32"  # the label of ports whose dtype the op's definition fixes
 QUANTIZED = {types_pb2.DT_QINT8, types_pb2.DT_QUINT8, types_pb2.DT_QINT16, types_pb2.DT_QUINT16, types_pb2.DT_QINT32}
 ANY_DEVICE = "DEFAULT"  # the device type of kernels that run everywhere
+
+MOST_PORTS = 2**16
+"""So many inputs or outputs of one kind may a node have: the number is written in the graph, and could be any."""
 
 Values = tuple[Any, ...]
 """The values of the attributes that decide a node's ports: a dtype, a tuple of dtypes, or a count each."""
@@ -81,6 +81,14 @@ def kind_of(name: str) -> Kind | None:
     return None if definition is None else prepare(definition)
 
 
+def unknown(node: Any) -> GraphError:
+    """The complaint about a node whose kind is neither registered nor a function."""
+    return GraphError(
+        f"Node {node.name!r} has the unknown op {node.op!r}. If it is an op of your own, load its library first "
+        f"(tf.load_op_library)."
+    )
+
+
 def prepare(definition: Any) -> Kind:
     """A kind from its op definition."""
     counts = {argument.number_attr for argument in (*definition.input_arg, *definition.output_arg)}
@@ -99,12 +107,12 @@ def prepare(definition: Any) -> Kind:
 def make_signature(kind: Kind, values: Values) -> Signature:
     """Expand the arguments of an op definition into ports."""
     known = dict(zip((name for name, _ in kind.readers), values, strict=True))
-    inputs = [port for argument in kind.definition.input_arg for port in _ports(argument, known)]
+    inputs = [port for argument in kind.definition.input_arg for port in ports(argument, known)]
     starts: dict[str, int] = {}
     outputs: Ports = []
     for argument in kind.definition.output_arg:
         starts[argument.name] = len(outputs)
-        outputs.extend(_ports(argument, known))
+        outputs.extend(ports(argument, known))
     # A tensor list's constructor has no port of its element type, yet it must agree with those who use the list.
     portless = [(name, known[name]) for name in known if name == "element_dtype"]
     return _signature(inputs, outputs, portless, starts)
@@ -131,13 +139,18 @@ def call_signature(definition: Any) -> Signature:
     return _signature(inputs, outputs, [], starts)
 
 
-def _ports(argument: Any, known: Mapping[str, Any]) -> Ports:
+def ports(argument: Any, known: Mapping[str, Any]) -> Ports:
     """The (label, dtype) of each port that an argument of an op definition stands for."""
     if argument.type_list_attr:
         name = argument.type_list_attr
         return [(f"{name}[{index}]", dtype) for index, dtype in enumerate(known[name])]
     label, dtype = (argument.type_attr, known[argument.type_attr]) if argument.type_attr else _fixed(argument)
-    return [(label, dtype)] * (known[argument.number_attr] if argument.number_attr else 1)
+    count = known[argument.number_attr] if argument.number_attr else 1
+    if count > MOST_PORTS:
+        raise GraphError(
+            f"{argument.number_attr}={count} asks for more than {MOST_PORTS} inputs or outputs of one node."
+        )
+    return [(label, dtype)] * count
 
 
 def _fixed(argument: Any) -> tuple[str, int]:
@@ -158,12 +171,21 @@ def make_support(kind: Kind, values: Values, labels: tuple[str, ...], low: int, 
     return tuple(Support(fits, kernel) for fits, kernel in zip(legal, alone, strict=True))
 
 
+def can_run(kind: Kind, values: Values, label: str, low: int, device: str) -> bool:
+    """Whether there is a kernel for a node with one of its sites low, whatever a plan may do to that site."""
+    known = dict(zip((name for name, _ in kind.readers), values, strict=True))
+    return _has_kernel(kind.definition.name, _lowered(known, [label], low), device)
+
+
 def _legal(definition: Any, known: Mapping[str, Any], label: str, low: int) -> bool:
     name = label.partition("[")[0]
     attribute = next((a for a in definition.attr if a.name == name), None)
     references = any(a.is_ref for a in (*definition.input_arg, *definition.output_arg))
     quantized = any(value in QUANTIZED for value in known.values() if isinstance(value, int))
-    if attribute is None or references or quantized:
+    # The value of a constant, of a variable or of a stack keeps its dtype, and so does whoever reads or writes it.
+    stored = any(a.type == types_pb2.DT_RESOURCE for a in definition.input_arg)
+    written = any(a.type == "tensor" for a in definition.attr)
+    if attribute is None or references or quantized or stored or written:
         return False
     allowed = attribute.allowed_values.list.type
     return not allowed or low in allowed

@@ -4,7 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.python.ops import control_flow_util  # no public name tells whether XLA compiles; checked on 2.21
+
+from mixdown.tensorflow.private import control_flow_util
 
 
 def where(condition: Any, if_true: Any, if_false: Any) -> tf.Tensor:

@@ -110,6 +110,6 @@ def _read(path: Path, _stamp: int) -> dict[str, Measured]:
         if data["schema"] != SCHEMA:
             raise MeasurementError(f"it is {data['schema']!r}, not {SCHEMA!r}")
         return {kind: Measured.from_dict(one) for kind, one in data["devices"].items()}
-    except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, OverflowError, RecursionError, KeyError, TypeError, AttributeError) as error:
         told = f"The measurement in {path} cannot be used: {error}. Measure again with `mixdown doctor --measure`."
         raise MeasurementError(told) from None

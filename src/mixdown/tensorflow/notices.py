@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 
 from mixdown.core import MixdownWarning
+from mixdown.untrusted.harmless import harmless
 
 MOST = 100
 """So many are kept: a program that goes on warning must not grow."""
@@ -14,6 +15,7 @@ _given: dict[str, None] = {}
 
 def warn(message: str, stacklevel: int = 1) -> None:
     """Warn the caller, or with a higher `stacklevel` the caller's caller, as `warnings.warn` does."""
+    message = harmless(message)  # it may name ops and functions, and goes to a terminal
     keep(message)
     warnings.warn(message, MixdownWarning, stacklevel=stacklevel + 1)
 

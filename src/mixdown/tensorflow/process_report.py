@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-# Private: see functions.py.
-from tensorflow.python.eager.context import context
-
 from mixdown.reports.build import Facts, graph_report
 from mixdown.reports.model import GraphReport, Report
 from mixdown.tensorflow import notices, scopes, session, sources
 from mixdown.tensorflow.explain import versions
+from mixdown.tensorflow.private import context
 from mixdown.tensorflow.products import products
 from mixdown.tensorflow.scaler_reports import scaler_notes, scaler_reports
 

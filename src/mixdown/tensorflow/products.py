@@ -55,7 +55,7 @@ def _dimensions(node: Any, inputs: list[Shape]) -> Dimensions:
         return dimensions.matmul(*inputs[:2], flip_left=flips[0], flip_right=flips[1])
     if node.op == "Einsum":
         sides = inputs if len(inputs) == 2 else [None, None]  # noqa: PLR2004 - the two sides of a product
-        return dimensions.einsum(node.attr["equation"].s.decode(), *sides)
+        return dimensions.einsum(node.attr["equation"].s.decode(errors="replace"), *sides)
     parts = [None if place is None else inputs[place] for place in CONVOLUTIONS[node.op]]
     first = "data_format" in node.attr and node.attr["data_format"].s.startswith(b"NC")
     return dimensions.convolution(*parts, channels_first=first)

@@ -154,10 +154,7 @@ class _NodeReader:
 
     def _call_signature(self, node: Any) -> Signature:
         if node.op not in self.library:
-            raise GraphError(
-                f"Node {node.name!r} has the unknown op {node.op!r}. If it is an op of your own, load its library "
-                f"first (tf.load_op_library)."
-            )
+            raise kinds.unknown(node)
         definition = self.library[node.op].signature
         if not definition.attr:
             return kinds.call_signature(definition)

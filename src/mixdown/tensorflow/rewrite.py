@@ -9,7 +9,6 @@ import tensorflow as tf
 from mixdown import __version__
 from mixdown.core import GraphError, Plan, Policy, PolicyError, make_plan
 from mixdown.reports.build import Facts, graph_report
-from mixdown.reports.harmless import harmless
 from mixdown.reports.model import Report
 from mixdown.reports.summary import summary
 from mixdown.tensorflow.apply import apply, unused
@@ -18,6 +17,8 @@ from mixdown.tensorflow.pause import collector_paused
 from mixdown.tensorflow.products import products
 from mixdown.tensorflow.read import read
 from mixdown.tensorflow.sources import of_graph_def
+from mixdown.tensorflow.wiring import LONGEST_PORT
+from mixdown.untrusted.harmless import harmless
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -126,7 +127,7 @@ def _refuse_missing_ports(reading: Reading, tensors: Iterable[str]) -> None:
     outputs = {node.name: count for node, count in zip(reading.bodies[0].nodes, reading.outputs, strict=True)}
     for tensor in tensors:
         name, _, port = tensor.partition(":")
-        if port and not (port.isdecimal() and int(port) < outputs[name]):
+        if port and not (port.isdecimal() and len(port) <= LONGEST_PORT and int(port) < outputs[name]):
             raise GraphError(f"The graph has no tensor {tensor!r}: {name!r} has {outputs[name]} outputs.")
 
 

@@ -11,11 +11,9 @@ from weakref import WeakValueDictionary
 
 import tensorflow as tf
 
-# Private: the class behind Session and InteractiveSession. Checked on TensorFlow 2.16 and 2.21.
-from tensorflow.python.client.session import BaseSession
-
 from mixdown.reports.model import ScalerReport, Skip
 from mixdown.tensorflow.optimizers.account import Account
+from mixdown.tensorflow.private import BaseSession
 
 _alive: WeakValueDictionary[int, Any] = WeakValueDictionary()
 _numbers = count()

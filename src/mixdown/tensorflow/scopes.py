@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -53,14 +54,28 @@ def set_process_policy(policy: Policy | None) -> None:
 @contextmanager
 def scope(policy: Policy | None) -> Iterator[None]:
     """Put a policy in force for this thread inside a `with` block, or none."""
-    _scopes.stack.append(None if policy is None else twins_for(policy))
+    twins, stack = None if policy is None else twins_for(policy), _scopes.stack
+    depth = len(stack)
     try:
+        stack.append(twins)
         yield
     finally:
-        _scopes.stack.pop()
+        del stack[depth:]
 
 
 def twins_for(policy: Policy) -> Twins:
     """The twins of a policy: equal policies share them."""
     with _lock:
         return _made.setdefault(policy, Twins(policy))
+
+
+def _unlock() -> None:
+    """In a forked process: the threads that would release the locks are not there."""
+    global _lock  # noqa: PLW0603 - a lock cannot be released for somebody else
+    _lock = threading.Lock()
+    for twins in all_twins():
+        twins.unlock()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which cannot fork
+    os.register_at_fork(after_in_child=_unlock)

@@ -16,14 +16,9 @@ from weakref import WeakKeyDictionary, WeakSet
 import tensorflow as tf
 from tensorflow.core.protobuf.rewriter_config_pb2 import RewriterConfig
 
-# Private: sessions have no public hook. Checked on TensorFlow 2.16 and 2.21, where BaseSession's methods below are the
-# only way to TensorFlow's C interface, and where sessions note in the global state that one was made.
-from tensorflow.python.client import pywrap_tf_session as c_api
-from tensorflow.python.client.session import BaseSession
-from tensorflow.python.training.experimental import mixed_precision_global_state
-
 from mixdown.core import PolicyError
 from mixdown.tensorflow.notices import warn
+from mixdown.tensorflow.private import BaseSession, c_api, mixed_precision_global_state
 from mixdown.tensorflow.session_feeds import FedCallable, doubled, doubled_outputs
 from mixdown.tensorflow.session_twin import Twin
 
@@ -61,14 +56,25 @@ def install(current_policy: Callable[[], Policy | None]) -> None:
     Args:
         current_policy: the policy in force where and when a session is made, None to leave it alone.
     """
-    global _hooks, _current_policy  # noqa: PLW0603 - TensorFlow's class is patched once for the whole process
+    global _current_policy  # noqa: PLW0603 - TensorFlow's class is patched once for the whole process
     with _lock:
         _current_policy = current_policy
         if _hooks is None:
-            originals = {name: getattr(BaseSession, name) for name in ("__init__", *_METHODS)}
-            replacements = {name: _replace(name, originals[name]) for name in _METHODS}
-            _hooks = _Hooks(originals, {"__init__": _replace_init(originals["__init__"]), **replacements})
-            _patch(_hooks.replacements)
+            _put_in()
+
+
+def _put_in() -> None:
+    """Patch TensorFlow's class, or leave it as it was if that is interrupted."""
+    global _hooks  # noqa: PLW0603 - see install
+    originals = {name: getattr(BaseSession, name) for name in ("__init__", *_METHODS)}
+    replacements = {name: _replace(name, originals[name]) for name in _METHODS}
+    hooks = _Hooks(originals, {"__init__": _replace_init(originals["__init__"]), **replacements})
+    try:
+        _patch(hooks.replacements)
+        _hooks = hooks
+    finally:
+        if _hooks is None:
+            _patch(originals)
 
 
 def uninstall() -> bool:

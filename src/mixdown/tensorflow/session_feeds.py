@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tensorflow as tf
 
-# Private: what is fed arrives as objects of TensorFlow's C interface. Checked on TensorFlow 2.16 and 2.21.
-from tensorflow.python.client import pywrap_tf_session as c_api
-
+from mixdown.tensorflow.private import c_api
 from mixdown.tensorflow.wiring import source
 
 if TYPE_CHECKING:

@@ -174,15 +174,10 @@ def output_types(node: Any, functions: Mapping[str, Any]) -> list[int]:
     if node.op in functions:
         return [result.type for result in functions[node.op].signature.output_arg]
     kind = kinds.kind_of(node.op)
-    assert kind is not None  # noqa: S101 - a node of an unknown kind is never lowered
+    if kind is None:
+        raise kinds.unknown(node)
     known = dict(zip((name for name, _ in kind.readers), kind.values(node), strict=True))
-    types: list[int] = []
-    for output in kind.definition.output_arg:
-        if output.type_list_attr:
-            types.extend(known[output.type_list_attr])
-        else:
-            types.extend([known.get(output.type_attr, output.type)] * known.get(output.number_attr, 1))
-    return types
+    return [dtype for output in kind.definition.output_arg for _, dtype in kinds.ports(output, known)]
 
 
 def _cast(name: str, tensor: str, from_type: int, to_type: int) -> Any:

@@ -6,13 +6,9 @@ import re
 from contextlib import contextmanager
 from logging import DEBUG, INFO
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tensorflow.core.framework import graph_pb2
-
-# Private: TensorFlow offers no other way to leave the graph that is being built for a while. Checked on 2.16 to 2.21.
-from tensorflow.python.eager.context import eager_mode
-from tensorflow.python.framework.errors_impl import OpError
 
 from mixdown.core import Paint, make_plan
 from mixdown.tensorflow import kinds
@@ -20,6 +16,7 @@ from mixdown.tensorflow.bodies import graph_body
 from mixdown.tensorflow.c_graph import CGraph
 from mixdown.tensorflow.log import logger, told
 from mixdown.tensorflow.pause import collector_paused
+from mixdown.tensorflow.private import OpError, eager_mode
 from mixdown.tensorflow.read import read
 from mixdown.tensorflow.session_functions import Functions, mentioned
 from mixdown.tensorflow.session_graph import MARKED, Layout, Rewritten, write
@@ -33,6 +30,16 @@ if TYPE_CHECKING:
 
 ADDED = re.compile(rf"{MARKED.pattern}|/cast_\d+_to_(?:float32|float16|bfloat16)(?:_\d+)?")
 """What tells the name of a node or function that mixdown added from the name of the user's own."""
+
+
+class Import(NamedTuple):
+    """What is to be noted once nodes are imported."""
+
+    names: set[str]
+    library: Any
+    layout: Layout
+    plan: Plan | None
+    reading: Reading | None
 
 
 class Twin:
@@ -51,6 +58,7 @@ class Twin:
         self._layout = Layout()
         self._functions = Functions()
         self._nodes: set[str] = set()  # the user's nodes that are imported
+        self._begun: Import | None = None  # an import that is not noted yet
         self.version = 0  # of the user's graph, as far as it is imported
         self.extended_to = 0  # the same, as far as the session knows
         self._rewrites = True
@@ -73,6 +81,7 @@ class Twin:
         Raises:
             Exception: it cannot be read, planned or imported, for whatever reason. Then nothing was imported.
         """
+        self._note_import()  # of a call that was interrupted
         if user.version == self.version:
             return
         version = user.version
@@ -118,21 +127,29 @@ class Twin:
         root, twins = self._functions.apply(reading, plan, self.default_device)
         functions = {**library, **{twin.signature.name: twin for twin in twins}}
         new = [pair for pair in zip(origin.node, root.node, strict=True) if pair[0].name not in self._nodes]
-        self._add(origin, Rewritten(new, _low_inputs(reading, plan), _lowered(reading, plan), functions))
-        self.plan, self.reading = plan, reading
+        rewritten = Rewritten(new, _low_inputs(reading, plan), _lowered(reading, plan), functions)
+        self._add(origin, rewritten, plan, reading)
         logger().log(INFO if plan.changes_anything else DEBUG, "session: %s", told(plan))
 
-    def _add(self, origin: Any, rewritten: Rewritten) -> None:
+    def _add(self, origin: Any, rewritten: Rewritten, plan: Plan | None = None, reading: Reading | None = None) -> None:
         """Import nodes, with what they need of the graph they come from."""
         names = {before.name for before, _ in rewritten.nodes}
         taken = names | self._c_graph.operations.keys()
         nodes, layout = write(rewritten, self._layout, self._low, taken)
         functions = rewritten.functions.values() or origin.library.function
         library = self._functions.library(functions, origin.library.gradient)
+        self._begun = Import(names, library, layout, plan or self.plan, reading or self.reading)
         self._c_graph.add(graph_pb2.GraphDef(node=nodes, library=library, versions=origin.versions))
-        self._functions.remember(library)
-        self._layout = layout
-        self._nodes |= names
+        self._note_import()
+
+    def _note_import(self) -> None:
+        """Take note of the nodes that were to be imported, if they were: an interrupt may come at any moment."""
+        begun = self._begun
+        if begun is not None and self._c_graph.holds(begun.names):
+            self._functions.remember(begun.library)
+            self._layout, self.plan, self.reading = begun.layout, begun.plan, begun.reading
+            self._nodes |= begun.names
+        self._begun = None
 
 
 def _low_inputs(reading: Reading, plan: Plan) -> set[tuple[str, int]]:

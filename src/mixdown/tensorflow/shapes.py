@@ -9,25 +9,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import tensorflow as tf
 
-# Private: the public importer makes a Python object of every node, whether its shape is asked for or not. Checked on
-# TensorFlow 2.16 and 2.21.
-from tensorflow.python.framework.ops import Operation
-
 from mixdown.tensorflow import bodies
 from mixdown.tensorflow.c_graph import CGraph
+from mixdown.tensorflow.folding import MOST_DIMENSIONS, folding
+from mixdown.tensorflow.private import Operation
+from mixdown.tensorflow.ranks import UNKNOWN, doubtful, tamed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from mixdown.core.graph import Shape
     from mixdown.tensorflow.draft import Chapter
+    from mixdown.tensorflow.ranks import Use
 
 GIVEN = "_output_shapes"
 """The attribute under which nodes and arguments carry shapes that are known already."""
+
+DEEPEST = 40
+"""Calls inside calls that are followed: Python's own stack has an end."""
+
+MOST_ELEMENTS = 2**63 - 1
+"""Of a tensor, by TensorFlow's own rule: a shape that asks for more is none."""
 
 RETYPED_CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 """Calls whose own shape function knows nothing of their outputs; those of loops and branches do."""
@@ -103,8 +110,8 @@ class _Bodies:
         return None if operation is None else _static(operation.outputs[place.port].shape)
 
     def _result(self, function: str, port: int) -> Shape:
-        """The shape of a function's result; not known while the function itself is asked, as in a recursion."""
-        if function in self._asked:
+        """The shape of a function's result; not known in a recursion, nor in a call that is too deep down."""
+        if function in self._asked or len(self._asked) == DEEPEST:
             return None
         index = self.number[function]
         self._asked.add(function)
@@ -119,28 +126,44 @@ class _Bodies:
 
     def _graph(self, body: int) -> CGraph | None:
         """A body as a TensorFlow graph, None if TensorFlow cannot import it alone: then its shapes are not known."""
-        graph = CGraph()
-        try:
-            graph.add(self._written(body))
-        except (tf.errors.OpError, ValueError):
-            return None
-        return graph
+        may = folding(self.chapters[body])
+        doubts = doubtful(self.chapters[body], may.bounds)
+        graph = _imported(self._written(body, may.forbidden, set(doubts)))
+        if not doubts or graph is None:
+            return graph
+        long = {use for use, source in doubts.items() if not self._is_short(graph, body, source)}
+        return graph if len(long) == len(doubts) else _imported(self._written(body, may.forbidden, long))
 
-    def _written(self, body: int) -> Any:
+    def _is_short(self, graph: CGraph, body: int, source: tuple[int, int]) -> bool:
+        """Whether a value that is a shape turned out to be short."""
+        name, _, port = self._input(self.chapters[body], source).partition(":")
+        operation = Operation._from_c_op(graph.operations[name], graph.graph)
+        shape = operation.outputs[int(port or 0)].shape
+        return bool(shape.rank == 1 and shape[0] is not None and shape[0] <= MOST_DIMENSIONS)
+
+    def _written(self, body: int, forbidden: set[int], long: set[Use]) -> Any:
         """A body as a GraphDef: arguments become placeholders and variables, calls their results."""
         chapter = self.chapters[body]
+        nodes = tamed(chapter, forbidden, long)
         if not chapter.body.function and not any(_retyped(node, self.library) for node in chapter.body.nodes):
-            return chapter.body.proto
+            proto = chapter.body.proto
+            return type(proto)(node=nodes, library=proto.library, versions=proto.versions) if nodes else proto
         graph_def = tf.compat.v1.GraphDef()
         graph_def.versions.producer = tf.version.GRAPH_DEF_VERSION
-        for name in bodies.reachable(chapter.body, self.library):
+        for name in self._called_in(chapter):
             graph_def.library.function.add().CopyFrom(self.library[name])
         for index, (_, dtype) in enumerate(chapter.body.arguments):
             node = graph_def.node.add(name=_argument(index))
             _write_end(node, dtype, _argument_shape(chapter, index), self.handles[body].get(index))
         for index, node in enumerate(chapter.body.nodes):
-            self._write_node(graph_def, chapter, index, node)
+            self._write_node(graph_def, chapter, index, nodes[index] if nodes else node)
+        graph_def.node.extend(nodes[len(chapter.body.nodes) :])
         return graph_def
+
+    def _called_in(self, chapter: Chapter) -> list[str]:
+        """The functions that a body calls as if they were ops; to import loops and branches, theirs are not needed."""
+        named = {node.op: node for node in chapter.body.nodes if node.op in self.library}
+        return sorted(name for name, node in named.items() if not _retyped(node, self.library))
 
     def _write_node(self, graph_def: Any, chapter: Chapter, index: int, node: Any) -> None:
         if callee := _retyped(node, self.library):
@@ -152,7 +175,10 @@ class _Bodies:
             return
         copy = graph_def.node.add()
         copy.CopyFrom(node)
-        copy.input[:] = [*(self._input(chapter, source) for source in chapter.wiring.inputs[index])]
+        sources = chapter.wiring.inputs[index]
+        cuts = [text.startswith(UNKNOWN) for text in node.input[: len(sources)]]
+        inputs = [self._input(chapter, source) for source in sources]
+        copy.input[:] = [node.input[at] if is_cut else inputs[at] for at, is_cut in enumerate(cuts)]
 
     def _input(self, chapter: Chapter, source: tuple[int, int]) -> str:
         maker, port = source
@@ -160,6 +186,15 @@ class _Bodies:
             return _argument(-1 - maker)
         node = chapter.body.nodes[maker]
         return _output(node.name, port) if _retyped(node, self.library) else f"{node.name}:{port}"
+
+
+def _imported(graph_def: Any) -> CGraph | None:
+    graph = CGraph()
+    try:
+        graph.add(graph_def)
+    except (tf.errors.OpError, ValueError):
+        return None
+    return graph
 
 
 def handle_of(tensor: Any) -> Handle | None:
@@ -172,13 +207,17 @@ def handle_of(tensor: Any) -> Handle | None:
 
 def sizes(shape: Any) -> Shape:
     """A TensorShapeProto as plain numbers."""
-    if shape is None or shape.unknown_rank:
+    if shape is None or shape.unknown_rank or len(shape.dim) > MOST_DIMENSIONS:
         return None
-    return tuple(dim.size if dim.size >= 0 else None for dim in shape.dim)
+    return _possible(tuple(dim.size if dim.size >= 0 else None for dim in shape.dim))
 
 
 def _static(shape: Any) -> Shape:
-    return None if shape.rank is None else tuple(shape.as_list())
+    return None if shape.rank is None else _possible(tuple(shape.as_list()))
+
+
+def _possible(shape: tuple[int | None, ...]) -> Shape:
+    return shape if prod(size or 1 for size in shape) <= MOST_ELEMENTS else None
 
 
 def _proto(shape: Shape) -> Any:

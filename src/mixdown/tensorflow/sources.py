@@ -7,8 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-# Private: where TensorFlow itself finds the source lines for its error messages. Checked on 2.16 to 2.21.
-from tensorflow.python.util.tf_stack import LoadTracesFromDebugInfo
+from mixdown.tensorflow.private import LoadTracesFromDebugInfo
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from google.protobuf import text_format  # type: ignore[import-untyped]
-from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from tensorflow.core.framework import graph_pb2
 from tensorflow.core.protobuf import saved_model_pb2
 
 from mixdown.core import GraphError
+from mixdown.tensorflow.files import is_dir, is_file, proto_in
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -40,11 +39,11 @@ def load(path: Path, signatures: Collection[str] = ()) -> list[StoredGraph]:
         GraphError: there is no such file, it holds something else, or it has no such signature.
     """
     folder = path.parent if path.stem == SAVED_MODEL else path
-    if folder.is_dir():
+    if is_dir(folder):
         return _signatures(folder, signatures)
     if signatures:
         raise GraphError(f"{path} is no SavedModel, so it has no signatures.")
-    graph_def = _parse(path, graph_pb2.GraphDef(), "a GraphDef")
+    graph_def = _parse(path, graph_pb2.GraphDef, "a GraphDef")
     return [StoredGraph(path.name, graph_def, (), sinks(graph_def))]
 
 
@@ -59,7 +58,9 @@ def _signatures(folder: Path, wanted: Collection[str]) -> list[StoredGraph]:
     file = next((file for file in files if file.is_file()), None)
     if file is None:
         raise GraphError(f"{folder} is no SavedModel: it has no {files[0].name}.")
-    saved = _parse(file, saved_model_pb2.SavedModel(), "a SavedModel")
+    saved = _parse(file, saved_model_pb2.SavedModel, "a SavedModel")
+    if not saved.meta_graphs:
+        raise GraphError(f"{str(file)!r} does not hold a SavedModel: there is no graph in it.")
     meta = max(saved.meta_graphs, key=lambda meta: "serve" in meta.meta_info_def.tags)
     known = sorted(name for name in meta.signature_def if not name.startswith(INTERNAL))
     if unknown := sorted(set(wanted) - set(known)):
@@ -108,13 +109,7 @@ def _node(text: str) -> str:
     return text.removeprefix("^").partition(":")[0]
 
 
-def _parse(path: Path, message: Any, what: str) -> Any:
-    if not path.is_file():
+def _parse(path: Path, kind: Any, what: str) -> Any:
+    if not is_file(path):
         raise GraphError(f"There is no file {str(path)!r}.")
-    try:
-        if path.suffix == ".pbtxt":
-            return text_format.Parse(path.read_text("utf-8"), message)
-        message.ParseFromString(path.read_bytes())
-    except (DecodeError, text_format.ParseError, UnicodeDecodeError) as error:
-        raise GraphError(f"{str(path)!r} does not hold {what}: {error}.") from None
-    return message
+    return proto_in(path, kind, f"does not hold {what}")

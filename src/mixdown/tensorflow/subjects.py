@@ -8,14 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import tensorflow as tf
 
-# Private: the public API shows neither a FunctionDef nor what variable is behind an input. Checked on 2.16 to 2.21.
-from tensorflow.python.eager.context import context
-from tensorflow.python.ops.handle_data_util import get_resource_handle_data
-
 from mixdown.reports.build import Facts
 from mixdown.tensorflow import keras_models, sources
 from mixdown.tensorflow.devices import device_type, machine_default
 from mixdown.tensorflow.function_rewrite import Asked, rewrite_function
+from mixdown.tensorflow.private import context, get_resource_handle_data
 from mixdown.tensorflow.products import products
 from mixdown.tensorflow.rewrite import idle_overrides, rewrite_graph
 from mixdown.tensorflow.shapes import Handle

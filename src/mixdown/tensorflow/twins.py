@@ -81,7 +81,7 @@ class Twins:
         with self._lock:
             key = (name, device_type(device) or machine_default())
             if key not in self._made:
-                self._made[key] = self._make(context, *key, inputs)
+                self._make(context, key, inputs)
             self.known[name, device] = self._made[key]
             return self._made[key]
 
@@ -90,6 +90,10 @@ class Twins:
         with self._lock:
             named = [(name.decode(), device, twin) for (name, device), twin in self._made.items()]
         return [each for each in named if PROBE not in each[0]]
+
+    def unlock(self) -> None:
+        """Let nobody wait for threads that are not there any more."""
+        self._lock = RLock()
 
     def forget(self, name: bytes) -> list[str]:
         """Drop the twins of a function that is going away; returns the names to unregister."""
@@ -103,7 +107,8 @@ class Twins:
             self.gone += bool(registered) and PROBE not in name.decode()
         return registered
 
-    def _make(self, context: Any, name: bytes, device: str, inputs: Sequence[Any]) -> Twin:
+    def _make(self, context: Any, key: tuple[bytes, str], inputs: Sequence[Any]) -> None:
+        name, device = key
         if PROBE not in name.decode() and (conflict := mixed_keras_policy()):
             warn(
                 f"The dtype policy {conflict} was set after mixed precision was enabled: both now choose precisions. "
@@ -112,27 +117,49 @@ class Twins:
             )
         try:
             with collector_paused():
-                return self._rewrite(context, name, device, inputs)
-        except MixdownError as error:
-            warn(f"Function {name.decode()} runs in float32: {error}", stacklevel=6)
-            return Twin(name, {}, None, str(error))
+                twin, definitions = self._rewrite(context, name, device, inputs)
+            self._admit(context, key, twin, definitions)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the original can run as it was
+            reason = _told(error)
+            warn(f"Function {name.decode()} runs in float32: {reason}", stacklevel=6)
+            self._made[key] = Twin(name, {}, None, reason)
 
-    def _rewrite(self, context: Any, name: bytes, device: str, inputs: Sequence[Any]) -> Twin:
+    def _rewrite(self, context: Any, name: bytes, device: str, inputs: Sequence[Any]) -> tuple[Twin, list[Any]]:
         asked = Asked(name.decode(), self.policy, device, handles(inputs))
         plan, reading, twins = rewrite_function(Registered(context), asked, self._groups)
         _log(asked, plan)
         if not twins:
-            return Twin(name, {}, plan, plan.idle_reason, reading)
-        for _, twin in twins:
-            context.add_function_def(twin)
+            return Twin(name, {}, plan, plan.idle_reason, reading), []
         originals = {twin.signature.name: original for original, twin in twins}
-        return Twin(twins[0][1].signature.name.encode(), originals, plan, "", reading)
+        made = Twin(twins[0][1].signature.name.encode(), originals, plan, "", reading)
+        return made, [twin for _, twin in twins]
+
+    def _admit(self, context: Any, key: tuple[bytes, str], twin: Twin, definitions: Sequence[Any]) -> None:
+        """Register a twin and take note of it: both, or neither if that fails or is interrupted."""
+        try:
+            for definition in definitions:
+                context.add_function_def(definition)
+            self._made[key] = twin
+        finally:
+            if key not in self._made:
+                for name in filter(context.has_function, twin.originals):
+                    context.remove_function(name)
 
 
 def handles(inputs: Sequence[Any]) -> dict[int, Any]:
     """The variables among the inputs of a function, by position."""
     found = {position: handle_of(tensor) for position, tensor in enumerate(inputs)}
     return {position: handle for position, handle in found.items() if handle is not None}
+
+
+def _told(error: Exception) -> str:
+    """Why a function could not be rewritten."""
+    if isinstance(error, MixdownError):
+        return str(error)
+    return (
+        f"rewriting it failed with {type(error).__name__}: {error}. That is a fault of mixdown, not of your function: "
+        f"please report it."
+    )
 
 
 def _log(asked: Asked, plan: Plan) -> None:

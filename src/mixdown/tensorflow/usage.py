@@ -61,6 +61,7 @@ ADVICE = (
 
 
 def _thrown_away(usage: Usage) -> None:
+    _watched.pop(id(usage), None)
     if usage.is_idle:
         warn(ADVICE.format(what="thrown away"), stacklevel=2)
 

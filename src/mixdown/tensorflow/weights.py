@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from mixdown.tensorflow.private import Trackable
+
 
 class Blueprint(NamedTuple):
     """How to make one weight, in whatever graph."""
@@ -17,8 +19,8 @@ class Blueprint(NamedTuple):
 
 
 # The class behind tf.Module and the v1 optimizers. tf.Module itself shows a checkpoint all variables it can reach,
-# those of other graphs too. Checked on TensorFlow 2.21, as are the underscored methods below.
-class Weighted(tf.__internal__.tracking.Trackable):
+# those of other graphs too.
+class Weighted(Trackable):
     """A checkpointable object with weights. Subclasses call `declare` in their constructor, then `create`."""
 
     def __init__(self) -> None:

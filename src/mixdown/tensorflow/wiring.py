@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 Source = tuple[int, int]
 """The node and output port a value comes from; argument i of a function is the node -1 - i."""
 
+LONGEST_PORT = 9
+"""Digits: no node has more outputs, and Python refuses to read numbers that are very long."""
+
 
 class Wiring:
     """The sources of every data input of every node, and of every result, of one body."""
@@ -75,7 +78,7 @@ class Wiring:
 
     def _port(self, node: int, rest: list[str]) -> int | None:
         *output, index = rest or ["0"]
-        if not index.isdecimal():
+        if not index.isdecimal() or len(index) > LONGEST_PORT:
             return None
         if not self._body.function:
             return None if output else int(index)
@@ -112,4 +115,6 @@ def source(text: str) -> tuple[str, int | None]:
     if text[:1] == "^":
         return text[1:], None
     name, _, port = text.partition(":")
+    if port and not (port.isdecimal() and len(port) <= LONGEST_PORT):
+        raise GraphError(f"There is no output {text!r}: what follows the colon is no number.")
     return name, int(port or 0)

@@ -1,6 +1,7 @@
 // The scopes of a graph as a tree. Ops of a function stand below the function, names are split at "/".
 
 const FEW = 3; // a sibling with at most so many ops may be folded with others like it
+const DEEPEST = 60; // so many scopes stand inside each other; what lies deeper is one name
 const MANY = 8; // so many siblings that differ in a number only are folded into one group
 const collator = new Intl.Collator("en", { numeric: true });
 
@@ -30,7 +31,9 @@ function newScope(name, parent) {
 }
 
 function place(root, op) {
-  const steps = op.function ? [`ƒ ${op.function}`, ...op.name.split("/")] : op.name.split("/");
+  const own = op.name.split("/");
+  const steps = [...own.slice(0, DEEPEST), ...(own.length > DEEPEST ? [own.slice(DEEPEST).join("/")] : [])];
+  if (op.function) steps.unshift(`ƒ ${op.function}`);
   let here = root;
   for (const step of steps) {
     if (!here.inside.has(step)) here.inside.set(step, newScope(step, here));

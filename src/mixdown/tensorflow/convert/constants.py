@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from math import prod
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.core.framework import tensor_pb2
 
+from mixdown.core import GraphError
 from mixdown.tensorflow import kinds
 
 if TYPE_CHECKING:
     from mixdown.tensorflow.convert.sheets import Sheet
+
+FLOAT_BYTES = 4
 
 
 def store_low(sheet: Sheet, preserved: set[str]) -> int:
@@ -22,11 +27,30 @@ def store_low(sheet: Sheet, preserved: set[str]) -> int:
             continue
         if all(sheet.is_lowered(reader) for reader in readers):
             value = node.attr["value"].tensor
-            value.CopyFrom(tf.make_tensor_proto(rounded(tf.make_ndarray(value), sheet.low)))
+            value.CopyFrom(lowered(value, sheet.low, node.name))
             node.attr["dtype"].type = sheet.low
             sheet.hand_on((index, 0))
             count += 1
     return count
+
+
+def lowered(value: Any, low: int, name: str) -> Any:
+    """A float32 TensorProto in 16 bits. A value that stands for many is rounded once, and goes on to stand for them.
+
+    Raises:
+        GraphError: it holds another number of values than its shape asks for, or none.
+    """
+    size, content = prod(dim.size for dim in value.tensor_shape.dim), value.tensor_content
+    if value.dtype != kinds.FLOAT or len(value.float_val) > size or (content and len(content) != size * FLOAT_BYTES):
+        raise GraphError(f"The constant {name!r} does not hold {size} values of float32.")
+    held = np.frombuffer(content, np.float32) if content else np.array(value.float_val, np.float32)
+    out = tensor_pb2.TensorProto(dtype=low, tensor_shape=value.tensor_shape)
+    bits = rounded(held, low).view(np.uint16)
+    if content:
+        out.tensor_content = bits.tobytes()
+    else:
+        out.half_val.extend(bits.tolist())
+    return out
 
 
 def rounded(values: np.ndarray, low: int) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -10,9 +11,11 @@ from typing import TYPE_CHECKING, Literal
 from mixdown.core import MixdownError, MixdownWarning, Policy
 from mixdown.tensorflow.convert import frozen, saved_model
 from mixdown.tensorflow.convert.staging import staged
+from mixdown.tensorflow.files import is_dir, is_file
+from mixdown.untrusted.harmless import harmless
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from mixdown.tensorflow.convert.conversion import Conversion
 
@@ -46,32 +49,44 @@ def convert_saved_model(
         overwrite: replace what is at `dst`.
 
     Raises:
-        MixdownError: `src` is no model, `dst` exists, or the options do not go together.
+        MixdownError: `src` is no model, `dst` exists or cannot be written, or the options do not go together.
         GraphError: the model is broken, or has ops that are not loaded.
         PolicyError: an override of the policy matches no op of the model.
     """
     source, target, policy = Path(src), Path(dst), policy or Policy(devices="all")
     _check(source, target, {"io": io, "weights": weights})
-    with staged(target, overwrite=overwrite) as folder:
+    if is_dir(source):
+        _refuse(outputs, "outputs is for frozen graphs: a SavedModel has signatures, which say its outputs.")
+    else:
+        _refuse(io == "low", "io='low' is for SavedModels: a frozen graph has no signature that could say so.")
+    with _told_by_name(target), staged(target, overwrite=overwrite) as folder:
         made, low_weights = folder / target.name, weights == "low"
-        if source.is_dir():
-            _refuse(outputs, "outputs is for frozen graphs: a SavedModel has signatures, which say its outputs.")
+        if is_dir(source):
             done = saved_model.convert(source, made, policy, low_io=io == "low", low_weights=low_weights)
         else:
-            _refuse(io == "low", "io='low' is for SavedModels: a frozen graph has no signature that could say so.")
             done = frozen.convert(source, made, policy, outputs, low_weights=low_weights)
         done.page.parent.mkdir(exist_ok=True)
         for page in (done.page, done.page.with_suffix(".json")):
             done.report.save(page)
     for warning in done.report.warnings:
-        warnings.warn(warning, MixdownWarning, stacklevel=2)
+        warnings.warn(harmless(warning), MixdownWarning, stacklevel=2)
     return replace(done, path=target, page=target.parent / done.page.relative_to(folder))
+
+
+@contextmanager
+def _told_by_name(target: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise MixdownError(f"{str(target)!r} cannot be written: {error}.") from None
 
 
 def _check(source: Path, target: Path, options: dict[str, str]) -> None:
     for name, value in options.items():
         if value not in PRECISIONS:
             raise MixdownError(f"{name} is 'float32' or 'low', not {value!r}.")
+    if not is_file(source) and not is_dir(source):
+        raise MixdownError(f"There is no model at {str(source)!r}: give the folder of a SavedModel, or a .pb file.")
     if source.resolve() in (target.resolve(), *target.resolve().parents):
         raise MixdownError(f"{str(target)!r} lies in the model to convert: write the converted model somewhere else.")
 

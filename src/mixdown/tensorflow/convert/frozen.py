@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # its types are a package of their own
 from tensorflow.core.framework import graph_pb2
 
-from mixdown.core import GraphError, MixdownError
+from mixdown.core import GraphError
 from mixdown.tensorflow import kinds
 from mixdown.tensorflow.convert import constants
 from mixdown.tensorflow.convert.conversion import Conversion, make_report
 from mixdown.tensorflow.convert.meta_graph import rewrite_meta_graph
 from mixdown.tensorflow.convert.sheets import Sheet
+from mixdown.tensorflow.files import proto_in
 from mixdown.tensorflow.wiring import source as input_source
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ def convert(source: Path, target: Path, policy: Policy, outputs: Sequence[str], 
     """Convert a GraphDef from file to file. Nodes that nobody reads are taken for its outputs.
 
     Raises:
-        MixdownError: there is no such file.
         GraphError: the file holds no graph, or a broken one.
     """
     graph_def = _read(source)
@@ -45,12 +44,7 @@ def convert(source: Path, target: Path, policy: Policy, outputs: Sequence[str], 
 
 
 def _read(source: Path) -> Any:
-    if not source.is_file():
-        raise MixdownError(f"There is no model at {str(source)!r}: give the folder of a SavedModel, or a .pb file.")
-    try:
-        graph_def = graph_pb2.GraphDef.FromString(source.read_bytes())
-    except DecodeError:
-        raise GraphError(f"{str(source)!r} holds no GraphDef.") from None
+    graph_def = proto_in(source, graph_pb2.GraphDef, "holds no GraphDef")
     if not graph_def.node:
         raise GraphError(f"The GraphDef in {str(source)!r} has no nodes. A saved_model.pb is converted by its folder.")
     return graph_def

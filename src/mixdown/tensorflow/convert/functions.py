@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any
 
+from mixdown.core import GraphError
 from mixdown.tensorflow.apply import unused
 from mixdown.tensorflow.session_functions import PARTNERS, mentioned
 from mixdown.tensorflow.session_graph import MARK
@@ -29,7 +31,7 @@ class Functions:
         """Take a family of twins; returns the names they get. The twin named `root` gets the name of its original."""
         family = {twin.signature.name: twin for twin in twins}
         names: dict[str, str] = {}
-        for twin in sorted(family):
+        for twin in _callees_first(family):
             self._settle(twin, family, names, root)
         for function in (self.written[name] for name in names.values() if name in self.written):
             for attribute in (attribute for attribute in PARTNERS if attribute in function.attr):
@@ -39,12 +41,8 @@ class Functions:
 
     def _settle(self, twin: str, family: Mapping[str, Any], names: dict[str, str], root: str) -> None:
         """Give a twin its final name, after those it calls."""
-        if twin in names:
-            return
         function, original = family[twin], twin.rpartition(MARK)[0]
         called = sorted(mentioned(function.node_def) & family.keys())
-        for callee in called:
-            self._settle(callee, family, names, root)
         rename_calls(function.node_def, {callee: names[callee] for callee in called})
         key = (original, _content(function, original))
         if twin == root or key not in self._names:
@@ -64,6 +62,20 @@ class Functions:
             more = (mentioned(functions[name].node_def) | _partners(functions[name])) & functions.keys() - set(queue)
             queue.extend(sorted(more))
         return [functions[name] for name in functions if name in set(queue)]
+
+
+def _callees_first(family: Mapping[str, Any]) -> list[str]:
+    """The names of a family, those first that others call.
+
+    Raises:
+        GraphError: functions call each other in a circle.
+    """
+    called = {name: sorted(mentioned(family[name].node_def) & family.keys()) for name in sorted(family)}
+    try:
+        return list(TopologicalSorter(called).static_order())
+    except CycleError as circle:
+        names = " -> ".join(name.rpartition(MARK)[0] for name in circle.args[1])
+        raise GraphError(f"Functions of the model call each other in a circle: {names}.") from None
 
 
 def rename_calls(nodes: Iterable[Any], names: Mapping[str, str]) -> None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # its types are a package of their own
 from tensorflow.core.framework import variable_pb2
 from tensorflow.core.protobuf import meta_graph_pb2
+
+from mixdown.core import GraphError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,7 +56,14 @@ def variables(meta_graph: Any) -> Iterator[Any]:
     for key in VARIABLES:
         if key in meta_graph.collection_def:
             for text in meta_graph.collection_def[key].bytes_list.value:
-                yield variable_pb2.VariableDef.FromString(text)
+                yield _variable(text)
+
+
+def _variable(text: bytes) -> Any:
+    try:
+        return variable_pb2.VariableDef.FromString(text)
+    except DecodeError:
+        raise GraphError("A collection of variables holds something else.") from None
 
 
 def tensor_names(info: Any) -> list[str]:

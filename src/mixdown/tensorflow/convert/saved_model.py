@@ -9,12 +9,7 @@ from __future__ import annotations
 import shutil
 from typing import TYPE_CHECKING, Any
 
-from google.protobuf import text_format  # type: ignore[import-untyped]  # its types are a package of their own
-from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # its types are a package of their own
 from tensorflow.core.protobuf import saved_model_pb2
-
-# Private: TensorFlow offers no public way to write the fingerprint of a changed SavedModel. Checked on 2.21.
-from tensorflow.python.saved_model import fingerprinting_utils
 
 from mixdown.core import GraphError, MixdownError
 from mixdown.tensorflow import kinds
@@ -24,6 +19,9 @@ from mixdown.tensorflow.convert.conversion import Conversion, make_report
 from mixdown.tensorflow.convert.meta_graph import note_new_kinds, rewrite_meta_graph
 from mixdown.tensorflow.convert.names import asked_for, outputs
 from mixdown.tensorflow.convert.signatures import lower_signatures
+from mixdown.tensorflow.convert.soundness import refuse_dangling
+from mixdown.tensorflow.files import copied, proto_in
+from mixdown.tensorflow.private import fingerprinting_utils
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,8 +48,9 @@ def convert(source: Path, target: Path, policy: Policy, *, low_io: bool, low_wei
     plans: dict[str, Plan] = {}
     said: list[str] = []
     for meta_graph in model.meta_graphs:
+        refuse_dangling(meta_graph)
         plans |= _rewrite(meta_graph, policy, said, low_io=low_io)
-    shutil.copytree(source, target, ignore=_ignored(low_weights=low_weights))
+    copied(source, target, _ignored(low_weights=low_weights))
     stored = _store_weights(model.meta_graphs[0], source, target, policy, said) if low_weights else weights.NOTHING
     for meta_graph in model.meta_graphs:
         note_new_kinds(meta_graph)
@@ -64,16 +63,22 @@ def convert(source: Path, target: Path, policy: Policy, *, low_io: bool, low_wei
 
 
 def _read(source: Path) -> Any:
-    try:
-        if (source / BINARY).is_file():
-            return saved_model_pb2.SavedModel.FromString((source / BINARY).read_bytes())
-        if (source / TEXT).is_file():
-            return text_format.Parse((source / TEXT).read_text("utf-8"), saved_model_pb2.SavedModel())
-    except (DecodeError, text_format.ParseError) as broken:
-        raise GraphError(f"The SavedModel in {str(source)!r} is broken: {broken}.") from None
+    for name in (BINARY, TEXT):
+        if (source / name).is_file():
+            return _parsed(source, name)
     if (source / SPLIT).is_file():
         raise MixdownError(f"The SavedModel in {str(source)!r} is split into chunks ({SPLIT}): save it in one piece.")
     raise MixdownError(f"There is no SavedModel in {str(source)!r}: it has neither {BINARY} nor {TEXT}.")
+
+
+def _parsed(source: Path, name: str) -> Any:
+    try:
+        model = proto_in(source / name, saved_model_pb2.SavedModel, "holds no SavedModel")
+    except GraphError as broken:
+        raise GraphError(f"The SavedModel in {str(source)!r} is broken: {broken}") from None
+    if not model.meta_graphs:
+        raise GraphError(f"The SavedModel in {str(source)!r} is broken: there is no graph in it.")
+    return model
 
 
 def _rewrite(meta_graph: Any, policy: Policy, said: list[str], *, low_io: bool) -> dict[str, Plan]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import tensorflow as tf
 from tensorflow.core.framework import types_pb2
 
+from mixdown.core import GraphError
 from mixdown.tensorflow import kinds
-from mixdown.tensorflow.convert.constants import rounded
+from mixdown.tensorflow.convert.constants import lowered
 from mixdown.tensorflow.convert.sheets import Reader, Sheet
 from mixdown.tensorflow.convert.trails import CALLS_BY_LIST
 from mixdown.tensorflow.session_graph import output_types
@@ -23,7 +23,7 @@ FEEDS = {"Placeholder", "PlaceholderV2"}
 def lower_signatures(meta_graph: Any, low: int) -> list[str]:
     """Let all signatures take and give 16 bits, in place; returns what there is to say of those that could not."""
     library = {function.signature.name: function for function in meta_graph.graph_def.library.function}
-    lowered = {name: library[name] for name in signature_functions(meta_graph)}
+    lowered = {name: library[name] for name in signature_functions(meta_graph) if name in library}
     for name, function in lowered.items():
         _lower_function(meta_graph.object_graph_def.concrete_functions[name], function, library, low)
     sheet = Sheet(meta_graph.graph_def, library, low)
@@ -123,8 +123,7 @@ def _lower_inputs(meta_graph: Any, sheet: Sheet, ready: set[Reader]) -> list[str
 
 def _lower_default(signature: Any, name: str, low: int) -> None:
     if name in signature.defaults:
-        value = tf.make_ndarray(signature.defaults[name])
-        signature.defaults[name].CopyFrom(tf.make_tensor_proto(rounded(value, low)))
+        signature.defaults[name].CopyFrom(lowered(signature.defaults[name], low, name))
 
 
 def _lower_outputs(meta_graph: Any, sheet: Sheet, library: Mapping[str, Any]) -> None:
@@ -136,7 +135,10 @@ def _lower_outputs(meta_graph: Any, sheet: Sheet, library: Mapping[str, Any]) ->
             if info.dtype != kinds.FLOAT or not info.name:
                 continue
             node, _, port = info.name.partition(":")
-            if output_types(nodes[node], library)[int(port or 0)] != sheet.low:
+            types = output_types(nodes[node], library)
+            if int(port or 0) >= len(types):
+                raise GraphError(f"A signature speaks of {info.name!r}, and {node!r} has {len(types)} outputs.")
+            if types[int(port or 0)] != sheet.low:
                 if info.name not in casts:
                     text = info.name.removesuffix(":0")
                     casts[info.name] = f"{sheet.add_cast(text, f'{node}/cast_to_low', kinds.FLOAT, sheet.low)}:0"

@@ -11,6 +11,7 @@ import fcntl
 import os
 import shutil
 from contextlib import contextmanager
+from glob import escape
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING
@@ -74,7 +75,7 @@ def _lock(folder: Path) -> int | None:
 
 
 def _remove_leftovers(target: Path) -> None:
-    for folder in target.parent.glob(f"{_prefix(target)}*{SUFFIX}"):
+    for folder in target.parent.glob(f"{escape(_prefix(target))}*{SUFFIX}"):
         lock = _lock(folder)
         if lock is not None:
             shutil.rmtree(folder, ignore_errors=True)

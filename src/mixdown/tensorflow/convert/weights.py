@@ -169,7 +169,7 @@ class _Model:
     def _has_kernel(self, node: Any) -> bool:
         kind = kinds.kind_of(node.op)
         assert kind is not None  # noqa: S101 - TensorFlow registers all that read variables
-        return kinds.make_support(kind, kind.values(node), ("dtype",), self.low, "CPU")[0].kernel
+        return kinds.can_run(kind, kind.values(node), "dtype", self.low, "CPU")
 
     def lower(self, family: Family) -> None:
         """Change the type of a family, and of all that moves its values."""

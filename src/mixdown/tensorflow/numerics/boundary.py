@@ -7,13 +7,11 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-# Private: there is no public hook between a traced function and the runtime, nor a public way to have one function run
-# without graph optimizers. Checked on TensorFlow 2.16 to 2.21, as in `mixdown.tensorflow.functions`.
 from tensorflow.core.protobuf.config_pb2 import ConfigProto
-from tensorflow.python.eager.context import Context, FunctionCallOptions
 
 from mixdown.tensorflow import scopes
 from mixdown.tensorflow.hooks import install
+from mixdown.tensorflow.private import Context, FunctionCallOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -7,9 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tensorflow as tf
 
-# Private: which functions and source lines the runtime knows. Checked on TensorFlow 2.16 to 2.21.
-from tensorflow.python.eager import context as eager_context
-
 from mixdown.numerics.location import Location, Range
 from mixdown.numerics.names import layer_of
 from mixdown.tensorflow.numerics.culprits import Culprit, Findings, findings, float_dtype, readers_of
@@ -20,6 +17,7 @@ from mixdown.tensorflow.numerics.runs import Run
 from mixdown.tensorflow.numerics.setting import policy_for
 from mixdown.tensorflow.numerics.sources import source_of
 from mixdown.tensorflow.numerics.state import kept
+from mixdown.tensorflow.private import context
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,7 +82,7 @@ def _made(found: Findings, culprit: Culprit, captures: list[Capture]) -> Locatio
         if capture is None
         else tuple(_range(_named(sheet, p), v) for p, v in zip(outputs, capture.outputs, strict=True)),
         layer=layer_of(blamed.name, sheet.outputs),
-        source=source_of(eager_context.context(), sheet.original, blamed.name),
+        source=source_of(context(), sheet.original, blamed.name),
         float32=False if cast else _overflows_in_float32(culprit, capture),
         cast=cast,
         iteration=culprit.execution.ordinal,
@@ -101,7 +99,7 @@ def _came_in(culprit: Culprit) -> Location:
         function=sheet.original,
         dtype=tf.as_dtype(float_dtype(sheet, culprit.node)).name,
         layer=layer_of(culprit.node),
-        source=source_of(eager_context.context(), sheet.original, culprit.node),
+        source=source_of(context(), sheet.original, culprit.node),
         came_in=True,
     )
 

@@ -17,6 +17,7 @@ from mixdown.tensorflow.devices import device_type, machine_default
 from mixdown.tensorflow.numerics.boundary import observed, unoptimized
 from mixdown.tensorflow.numerics.trees import grow
 from mixdown.tensorflow.twins import Twin
+from mixdown.untrusted.harmless import harmless
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -108,12 +109,14 @@ class Run:
         try:
             tree = grow(self._context, name, device, self._policy, full=self._full, lenient=self._lenient)
         except MixdownError as error:
-            warnings.warn(f"Function {name} runs without probes: {error}", MixdownWarning, stacklevel=6)
+            told = harmless(f"Function {name} runs without probes: {error}")
+            warnings.warn(told, MixdownWarning, stacklevel=6)
             return None
         for sheet in (each for each in tree.sheets if not each.can_be_probed):
             warnings.warn(
-                f"The ops of function {sheet.original} are not probed: it has the control flow of TensorFlow 1 "
-                f"(Switch, Merge), in which an op may not run. Use tf.cond and tf.while_loop of TensorFlow 2.",
+                f"The ops of function {harmless(sheet.original)} are not probed: it has the control flow of "
+                f"TensorFlow 1 (Switch, Merge), in which an op may not run. Use tf.cond and tf.while_loop of "
+                f"TensorFlow 2.",
                 MixdownWarning,
                 stacklevel=6,
             )

@@ -7,8 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-# Private: TensorFlow's own error messages read the source lines of an op here. Checked on 2.16 to 2.21.
-from tensorflow.python.util.tf_stack import LoadTracesFromDebugInfo
+from mixdown.tensorflow.private import LoadTracesFromDebugInfo
 
 
 def source_of(context: Any, function: str, node: str) -> str:

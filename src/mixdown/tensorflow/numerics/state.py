@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tensorflow as tf
 
+from mixdown.tensorflow.private import EagerTensor
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
@@ -60,4 +62,4 @@ def _holds_a_value(variable: Any) -> bool:
     if isinstance(variable, tf.distribute.DistributedValues):  # its parts are variables of their own
         return False
     handle = getattr(variable, "handle", None)
-    return isinstance(handle, tf.__internal__.EagerTensor) and bool(variable.is_initialized())
+    return isinstance(handle, EagerTensor) and bool(variable.is_initialized())

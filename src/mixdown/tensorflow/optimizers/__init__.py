@@ -6,8 +6,10 @@ No library is imported to find that out: an optimizer that is here has brought i
 from importlib import import_module
 from typing import Any
 
+from mixdown.tensorflow.private import refuse_missing
+
 # The class all optimizers of a library descend from -> the module whose `wrap` is for them. Asking by these names
-# imports nothing; they were looked up in Keras 3.5 to 3.15, tf_keras 2.21 and TensorFlow 2.21.
+# imports nothing; they stand in the table of private names, too.
 HOMES = {
     "keras.src.optimizers.base_optimizer.BaseOptimizer": "mixdown.tensorflow.optimizers.keras3",
     "tf_keras.src.optimizers.optimizer.Optimizer": "mixdown.tensorflow.optimizers.tf_keras",
@@ -36,13 +38,15 @@ def LossScaleOptimizer(inner: Any, loss_scale: Any = "dynamic", *, skip_limit: i
     Raises:
         TypeError: `inner` is not an optimizer, or not one of these libraries.
         ValueError: `inner` scales the loss already.
+        MixdownError: its library is not as mixdown knows it.
     """
     ancestors = {f"{each.__module__}.{each.__qualname__}" for each in type(inner).__mro__}
     refuse_wrapped(inner, ancestors)
-    home = next((HOMES[each] for each in HOMES if each in ancestors), None)
-    if home is None:
+    found = next((each for each in HOMES if each in ancestors), None)
+    if found is None:
         raise TypeError(f"LossScaleOptimizer {what_is_wrong(inner, ancestors)}")
-    return import_module(home).wrap(inner, loss_scale, skip_limit=skip_limit)
+    refuse_missing(found.partition(".")[0])
+    return import_module(HOMES[found]).wrap(inner, loss_scale, skip_limit=skip_limit)
 
 
 def refuse_wrapped(inner: Any, ancestors: set[str]) -> None:

@@ -5,10 +5,10 @@ from typing import Any, NoReturn
 
 import keras
 from keras import ops
-from keras.src.backend.common.stateless_scope import in_stateless_scope  # no public name; Keras 3.5 to 3.15
 
 from mixdown.scaling.alarm import MOST_NAMED
 from mixdown.scaling.log import NOBODY
+from mixdown.tensorflow.private import in_stateless_scope
 
 Values = list[Any]
 
@@ -102,4 +102,4 @@ def now(weight: Any) -> Any:
 
 def may_read(weight: Any) -> bool:
     """Whether the value of a weight can be had now: Keras takes it away while `fit` passes values around."""
-    return not in_stateless_scope() and weight._value is not None  # no public way to ask; Keras 3.15
+    return not in_stateless_scope() and weight._value is not None  # no public way to ask

@@ -7,6 +7,7 @@ nearly always the gradients are unscaled and the inner optimizer runs; otherwise
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
+from weakref import WeakMethod
 
 import tensorflow as tf
 
@@ -15,6 +16,7 @@ from mixdown.scaling.log import HEAD, offenders, place
 from mixdown.tensorflow import finite
 from mixdown.tensorflow.books import encoded
 from mixdown.tensorflow.lift import either, in_xla, where
+from mixdown.tensorflow.private import strategy_supports_no_merge_call
 
 Gradients = Sequence[Any]  # of tf.Tensor, tf.IndexedSlices or None
 
@@ -33,8 +35,7 @@ def step(optimizer: Any, gradients: Gradients, variables: Sequence[Any], *, scal
         settle(optimizer, finite.on_each_replica(agreed_codes, ordered), lambda: each_replica(apply, args=pairs))
 
     # Where the inner optimizer needs a merge_call, none of it may happen in a branch taken inside a replica.
-    # The question is exported under tf.__internal__ for Keras, which asks it from Keras 3.5 to 3.15 (TensorFlow 2.21).
-    if tf.__internal__.distribute.strategy_supports_no_merge_call():
+    if strategy_supports_no_merge_call():
         settle(optimizer, agreed_codes(ordered), lambda: apply(gradients, variables))
     else:
         tf.distribute.get_replica_context().merge_call(across_replicas, args=(ordered, gradients, variables))
@@ -128,8 +129,13 @@ def raise_alarm_in_graph(optimizer: Any) -> None:
     names, limit = optimizer.variable_names(), optimizer.skip_limit
     skips, count, log = map(tensor, (optimizer.skip_run, optimizer.skip_counter, optimizer.skip_log))
 
+    # TensorFlow keeps what a graph calls as long as the process lives: it must not hold the optimizer.
+    hear = WeakMethod(optimizer.hear)
+
     def alarm(skips: Any, entries: Any) -> None:
-        optimizer.hear(int(skips), offenders(entries, names))
+        listener = hear()
+        if listener is not None:
+            listener(int(skips), offenders(entries, names))
 
     too_many = skips >= (WARN_AT if limit is None else limit)
     either(too_many, lambda: tf.numpy_function(alarm, [skips, log[place(count), HEAD:]], []), lambda: None)

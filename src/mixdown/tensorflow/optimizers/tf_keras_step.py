@@ -14,6 +14,7 @@ from mixdown.tensorflow.finite import verdict
 from mixdown.tensorflow.lift import either
 from mixdown.tensorflow.loss_scale import first_of
 from mixdown.tensorflow.optimizers.skip import skipped
+from mixdown.tensorflow.private import strategy_supports_no_merge_call
 
 Apply = Callable[[list[Any]], Any]  # lets the inner optimizer apply gradients, in replica context
 
@@ -31,8 +32,7 @@ def step(optimizer: Any, gradients: list[Any], numbers: Sequence[int], apply: Ap
         What to wait for, in a graph.
     """
     finite = verdict(clippable(optimizer, gradients))
-    # Exported under tf.__internal__ for tf_keras, which calls it in its own loss-scale optimizer; run here on 2.21.
-    if tf.__internal__.distribute.strategy_supports_no_merge_call():
+    if strategy_supports_no_merge_call():
         return settle(optimizer, finite, gradients, numbers, lambda: apply(gradients))
     # Bound, not passed as arguments: merge_call would take them apart, replica by replica.
     across = partial(settle_across_replicas, optimizer=optimizer, numbers=numbers, apply=apply)

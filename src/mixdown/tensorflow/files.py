@@ -1,0 +1,85 @@
+"""Protos and folders that anybody may have written, read or refused: `proto_in` and `copied`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from typing import TYPE_CHECKING, Any
+
+from google.protobuf import text_format  # type: ignore[import-untyped]  # its types are a package of their own
+from google.protobuf.message import DecodeError, EncodeError  # type: ignore[import-untyped]  # likewise
+
+from mixdown.core import GraphError, MixdownError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+TEXT_ENDING = ".pbtxt"
+
+
+def proto_in(path: Path, kind: Any, complaint: str) -> Any:
+    """The message in a file, as text if its name ends in `.pbtxt`.
+
+    Args:
+        path: the file.
+        kind: the class of the message.
+        complaint: what is wrong with a file that holds something else.
+
+    Raises:
+        GraphError: the file cannot be read, or holds something else.
+    """
+    try:
+        if path.suffix == TEXT_ENDING:
+            # There and back: the text form knows no limit to how deeply messages nest, all that follows does.
+            return kind.FromString(text_format.Parse(path.read_text("utf-8"), kind()).SerializeToString())
+        return kind.FromString(path.read_bytes())
+    except OSError as error:
+        raise GraphError(f"{str(path)!r} cannot be read: {error.strerror}.") from None
+    except RecursionError:
+        raise GraphError(f"{str(path)!r} {complaint}: it nests too deeply.") from None
+    except (DecodeError, EncodeError, text_format.ParseError, UnicodeDecodeError) as error:
+        raise GraphError(f"{str(path)!r} {complaint}: {error}.") from None
+
+
+def is_file(path: Path) -> bool:
+    """Whether there is such a file; a name that no file can have is no file."""
+    return os.path.isfile(path)  # noqa: PTH113 - Path.is_file raises on a name that is too long
+
+
+def is_dir(path: Path) -> bool:
+    """Whether there is such a folder, likewise."""
+    return os.path.isdir(path)  # noqa: PTH112 - Path.is_dir raises on a name that is too long
+
+
+def copied(source: Path, target: Path, ignored: Callable[[str, list[str]], set[str]]) -> None:
+    """Copy a folder that holds nothing but files and folders of its own.
+
+    Raises:
+        MixdownError: something in it leads out of it, is no file, or cannot be read.
+    """
+    home = source.resolve()
+    for folder, folders, files in os.walk(home):
+        for name in (*folders, *files):
+            _refuse_strange(home, home.joinpath(folder, name))
+    try:
+        shutil.copytree(home, target, ignore=ignored)
+    except OSError as error:
+        raise MixdownError(f"The model in {str(source)!r} cannot be copied: {error}.") from None
+
+
+def _refuse_strange(home: Path, path: Path) -> None:
+    """A link could lead to any file of this machine, or in a circle; a pipe could last forever."""
+    try:
+        inside, mode = path.resolve().is_relative_to(home), path.stat().st_mode
+        circle = path.is_symlink() and path.is_dir()
+    except (OSError, RuntimeError):  # it leads nowhere, or in a circle
+        inside, mode, circle = False, 0, False
+    if not inside or circle:
+        raise MixdownError(
+            f"{str(path)!r} is a link that leads out of the model, nowhere, or to a folder: "
+            f"convert a copy without links (cp -rL)."
+        )
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise MixdownError(f"{str(path)!r} is neither a file nor a folder: a model has nothing else.")

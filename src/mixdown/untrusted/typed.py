@@ -1,0 +1,122 @@
+"""Plain data from JSON into frozen dataclasses, every value checked against its annotation. Start with `revived`."""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, fields, is_dataclass
+from functools import cache
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args, get_origin, get_type_hints
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
+LARGEST = 2**127
+"""No whole number is larger: all of them fit a float, and none takes long to compute with."""
+
+WORDS = {str: "text", int: "a whole number", float: "a number", bool: "true or false", NoneType: "null"}
+"""The types that plain values may have, in words."""
+
+
+class MisfitError(ValueError):
+    """A value that is not what it should be; the place is told from the inside out."""
+
+    def __init__(self, place: str, problem: str) -> None:
+        super().__init__(place, problem)
+        self.place, self.problem = place, problem
+
+    def __str__(self) -> str:
+        return f"{self.place} {self.problem}"
+
+
+def revived(kind: type[T], data: object, place: str) -> T:
+    """An instance of a dataclass from what JSON made of it.
+
+    Args:
+        kind: the class. Its fields are text, numbers, objects, tuples of these, or other dataclasses.
+        data: what JSON made of it.
+        place: what the whole is called in errors.
+
+    Raises:
+        MisfitError: a field is unknown, missing or of another type.
+    """
+    try:
+        return cast("T", _reader(cast("Any", kind))(data))
+    except MisfitError as misfit:
+        raise MisfitError(f"{misfit.place} of {place}" if misfit.place else place, misfit.problem) from None
+
+
+@cache
+def _reader(hint: Any) -> Callable[[Any], Any]:  # noqa: ANN401 - annotations are of many types
+    """What checks and converts a value with this annotation."""
+    if hint is Any:
+        return lambda value: value
+    if is_dataclass(hint):
+        return _object_reader(cast("type", hint))
+    if get_origin(hint) is tuple:
+        return _tuple_reader(*get_args(hint))
+    if get_origin(hint) is dict:
+        return _mapping_reader(_reader(get_args(hint)[1]))
+    accepted = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+    return _plain_reader(accepted)
+
+
+def _plain_reader(accepted: tuple[type, ...]) -> Callable[[Any], Any]:
+    types = {int, float} | set(accepted) if float in accepted else set(accepted)  # JSON writes 1.0 as it likes
+
+    def read(value: Any) -> Any:  # noqa: ANN401 - JSON is untyped
+        # Exactly of the type: to Python, true is a number.
+        if type(value) not in types or (type(value) is int and abs(value) > LARGEST):
+            raise MisfitError("", f"should be {' or '.join(WORDS[each] for each in accepted)}")
+        return value
+
+    return read
+
+
+def _tuple_reader(*items: Any) -> Callable[[Any], Any]:  # noqa: ANN401 - annotations are of many types
+    endless = items[-1] is Ellipsis
+    readers = [_reader(item) for item in items if item is not Ellipsis]
+
+    def read(value: Any) -> Any:  # noqa: ANN401 - JSON is untyped
+        if not isinstance(value, list) or not (endless or len(value) == len(readers)):
+            raise MisfitError("", "should be a list" if endless else f"should be a list of {len(readers)}")
+        each = readers * len(value) if endless else readers
+        return tuple(_inside(f"[{at}]", *pair) for at, pair in enumerate(zip(each, value, strict=True)))
+
+    return read
+
+
+def _mapping_reader(read_value: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def read(value: Any) -> Any:  # noqa: ANN401 - JSON is untyped
+        if not isinstance(value, dict):
+            raise MisfitError("", "should be an object")
+        return {key: _inside(f"[{key!r}]", read_value, part) for key, part in value.items()}
+
+    return read
+
+
+def _object_reader(kind: type) -> Callable[[Any], Any]:
+    hints = get_type_hints(kind)
+    readers = {field.name: _reader(hints[field.name]) for field in fields(kind)}
+    needed = [f.name for f in fields(kind) if f.default is MISSING and f.default_factory is MISSING]
+
+    def read(value: Any) -> Any:  # noqa: ANN401 - JSON is untyped
+        if not isinstance(value, dict) or not value.keys() <= readers.keys():
+            raise MisfitError("", f"should have only {', '.join(sorted(readers))}")
+        if absent := [name for name in needed if name not in value]:
+            raise MisfitError("", f"is incomplete: it has no {', '.join(absent)}")
+        return kind(**{name: _inside(name, readers[name], part) for name, part in value.items()})
+
+    return read
+
+
+def _inside(name: str, read: Callable[[Any], Any], value: Any) -> Any:  # noqa: ANN401 - JSON is untyped
+    """Read a part; an error learns where that part stands."""
+    try:
+        return read(value)
+    except MisfitError as misfit:
+        raise MisfitError(_joined(name, misfit.place), misfit.problem) from None
+
+
+def _joined(name: str, inner: str) -> str:
+    return f"{name}{inner}" if inner.startswith("[") or not inner else f"{name}.{inner}"

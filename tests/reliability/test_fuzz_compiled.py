@@ -1,0 +1,20 @@
+"""Random functions that XLA compiles, with and without gradients, in mixed precision."""
+
+import pytest
+from hypothesis import strategies as st
+from tests.reliability.conftest import Tally
+from tests.reliability.fuzz_draws import policies, programs, settings_of
+from tests.reliability.fuzz_functions import check_function
+from tests.reliability.fuzz_runs import hunt
+
+CASES = st.tuples(programs(compiled=True), settings_of(compiled=True, tapes=["", "inside"]), policies())
+
+
+def test_a_compiled_function_keeps_its_surface_its_bounds_and_float32(tally: Tally) -> None:
+    tally("fuzz functions", hunt(check_function, CASES, 12))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(200, 203))
+def test_many_compiled_functions_keep_their_surface_their_bounds_and_float32(tally: Tally, part: int) -> None:
+    tally("fuzz functions", hunt(check_function, CASES, 100, part))

@@ -1,0 +1,43 @@
+"""What random programs found, each as the smallest program that shows it."""
+
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+import mixdown
+
+X = tf.constant([[1.0, 2.0], [3.0, 4.0]])
+LAYER = mixdown.Policy(devices="all").with_allow(scope="layer")
+
+
+def test_a_variable_that_is_read_in_an_allowed_scope_keeps_its_dtype() -> None:
+    weight = tf.Variable([[0.5, 0.25], [0.125, 1.0]])
+
+    @tf.function
+    def dense(x: Any) -> Any:
+        with tf.name_scope("layer"):
+            return tf.matmul(x, weight)
+
+    before = dense(X)
+    with mixdown.rewriting(LAYER):
+        mixed = dense(X)
+    np.testing.assert_allclose(mixed, before, rtol=2e-3)
+
+
+def test_a_constant_in_an_allowed_scope_keeps_its_dtype() -> None:
+    """TensorFlow aborts the process if a constant's value has another dtype than the constant."""
+
+    @tf.function
+    def shifted(x: Any) -> Any:
+        with tf.name_scope("layer"):
+            return tf.matmul(x, x) + tf.constant([0.5, 0.25])
+
+    (preview,) = mixdown.preview(shifted, X, policy=LAYER)
+    constants = [node for proto in preview.protos for node in proto.node_def if node.op == "Const"]
+    assert constants
+    assert all(node.attr["dtype"].type == node.attr["value"].tensor.dtype for node in constants)
+    before = shifted(X)
+    with mixdown.rewriting(LAYER):
+        mixed = shifted(X)
+    np.testing.assert_allclose(mixed, before, rtol=2e-3)
