@@ -4,7 +4,7 @@ BIN := .venv/bin
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-matrix lint types layers unit format bench bench-gpu mutants peers docs clean
+.PHONY: help demo test test-all test-matrix lint types layers unit format bench bench-gpu mutants peers audit docs clean
 
 help: ## list the tasks
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -76,6 +76,10 @@ mutants: .venv/.ready ## break core/ and scaling/ in 150 places, one at a time, 
 
 peers: .venv/.ready ## compare with TensorFlow's own call and Keras's policies; rewrites docs/peers.md
 	$(BIN)/python benchmarks/peers.py
+
+audit: .venv/.ready ## look up what is installed in the databases of known vulnerabilities; needs the network
+	test -x .venv-audit/bin/pip-audit || ($(PYTHON) -m venv .venv-audit && .venv-audit/bin/pip install --quiet pip-audit)
+	.venv-audit/bin/pip-audit --strict --path "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
 
 docs: .venv/.ready ## build the documentation into docs/_build; warnings are errors
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build

@@ -98,6 +98,7 @@ def without(key: tuple[str, str, str]) -> dict[str, Any]:
         ({"name": "M1", "samples": [["product", "jit", "float16", [[0, 1]]]]}, "amounts must be positive, each once"),
         ({"name": "M1", "samples": [["product", "jit", "float16", [[1, 1], [1, 2]]]]}, "positive, each once"),
         ({"name": "M1", "samples": [["product", "jit", "float16", []]]}, "amounts must be positive, each once"),
+        ({"name": "M1", "samples": [["product", "jit", "float16", [[float("inf"), 1]]]]}, "OverflowError"),
         ({"name": "M1", "samples": [["product", "jit", "float16", [[1, -1]]]]}, "seconds must be positive"),
         ({"name": "M1", "samples": [["product", "jit", "float16", [[1, float("inf")]]]]}, "seconds must be positive"),
         (without(("lookup", "jit", "bfloat16")), "The measurement lacks lookup jit bfloat16."),

@@ -66,6 +66,8 @@ REFUSED: list[Any] = [
         lambda: Policy.from_dict({"lows": "float16"}),
         "A policy has no lows; it has low, rules, strategy, devices, level, never_slower, machine, overrides, custom_k",
     ),
+    (lambda: Policy.from_dict({"custom_kinds": [1]}), "custom_kinds must be names of ops, got [1]."),
+    (lambda: Policy().with_deny(name="(" * 5000 + ")" * 5000), "is not a regular expression: "),
     (lambda: Policy(never_slower=True), "never_slower needs strategy='optimal' and a machine to predict for"),
     (lambda: Policy(never_slower=True, machine="A10"), "Unknown machine 'A10' (did you mean 'A100'?)"),
     (

@@ -107,7 +107,7 @@ class Measured(NamedTuple):
         try:
             rows = {(str(one), str(mode), str(dtype)): _samples(found) for one, mode, dtype, found in data["samples"]}
             measured = cls(str(data["name"]), rows)
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, OverflowError, TypeError, ValueError) as error:
             raise MeasurementError(f"This is no measurement: {error!r}.") from None
         if missing := sorted(wanted() - measured.samples.keys()):
             raise MeasurementError(f"The measurement lacks {' '.join(missing[0])}.")

@@ -39,7 +39,7 @@ class Override:
             raise PolicyError("Say which ops: give op kinds, name=<regular expression> or scope=<part of the name>.")
         try:
             re.compile(self.name)
-        except re.error as broken:
+        except (re.error, OverflowError, RecursionError) as broken:
             raise PolicyError(f"name={self.name!r} is not a regular expression: {broken}.") from None
 
     @classmethod

@@ -168,6 +168,8 @@ class Policy:
         for name in ("overrides", "custom_kinds"):
             if not isinstance(fields.setdefault(name, []), list | tuple):
                 raise PolicyError(f"{name} must be a list, got {fields[name]!r}.")
+        if not all(isinstance(kind, str) for kind in fields["custom_kinds"]):
+            raise PolicyError(f"custom_kinds must be names of ops, got {fields['custom_kinds']!r}.")
         fields["overrides"] = tuple(Override.from_dict(item) for item in fields["overrides"])
         fields["custom_kinds"] = frozenset(fields["custom_kinds"])
         if isinstance(fields.get("devices"), list):
