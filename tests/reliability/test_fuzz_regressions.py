@@ -41,3 +41,18 @@ def test_a_constant_in_an_allowed_scope_keeps_its_dtype() -> None:
     with mixdown.rewriting(LAYER):
         mixed = shifted(X)
     np.testing.assert_allclose(mixed, before, rtol=2e-3)
+
+
+def test_a_loop_does_not_round_what_stays_float32() -> None:
+    weight = tf.constant([[0.5, 0.25], [0.125, 1.0]])
+
+    @tf.function
+    def carried(x: Any) -> Any:
+        start = tf.matmul(x, weight)
+        return tf.while_loop(lambda i, _: i < 2, lambda i, _: (i + 1, tf.abs(x)), (0, start))[1]
+
+    x = tf.constant([[1.0 + 2**-15, 2.0], [3.0, -4.0]])
+    policy = mixdown.Policy(devices="all", strategy="grappler", level="tensor_cores_only")
+    with mixdown.rewriting(policy):
+        mixed = carried(x)
+    np.testing.assert_array_equal(mixed, tf.abs(x))

@@ -166,9 +166,15 @@ def _may_carry(scene: Scene, wet: Canvas, tie: Tie) -> int | None:
     readers = [site for member in tie.sites for site in graph.successors[member] if site not in own]
     sinks = [site for site in readers if not _is_unread(scene, site)]
     low = [site for site in sources if wet[site] is Paint.LOW]
-    if low:
+    if low and not any(_stays_full(scene, wet, site) for site in sources):
         return low[0]
     return sinks[0] if sinks and all(wet[site] is Paint.LOW for site in sinks) else None
+
+
+def _stays_full(scene: Scene, wet: Canvas, site: int) -> bool:
+    """Whether a site computes in float32 whatever happens: what it makes is not to be rounded on the way."""
+    decided = wet[site] is Paint.FULL or not scene.candidates[site] or scene.categories[site] is Category.BARRIER
+    return decided and scene.graph.sites[site].role is not Role.CONDUIT
 
 
 def _is_unread(scene: Scene, site: int) -> bool:
