@@ -119,7 +119,7 @@ def broken(node: ast.AST) -> str:
         case ast.If() | ast.IfExp() | ast.While():
             node.test = ast.UnaryOp(ast.Not(), node.test)
             fault = "condition negated"
-        case ast.Return(value=ast.AST()):
+        case ast.Return(value=ast.AST() as value) if not (isinstance(value, ast.Constant) and value.value is None):
             node.value = ast.Constant(None)
             fault = "returns None"
         case ast.Expr(value=ast.Call()):

@@ -149,3 +149,12 @@ def test_what_the_other_way_would_have_cost_counts_one_way_bonds_one_way() -> No
 def test_a_plan_says_why_it_changes_nothing() -> None:
     assert planned("a = MatMul(x, w)").idle_reason == ""
     assert planned("a = Lgamma(x)").idle_reason == "nothing in it can be low"
+
+
+def test_the_argument_of_a_compiled_function_is_cast_by_who_reads_it() -> None:
+    plan = planned("n = Sqrt(x)", "a = MatMul(n, w)")
+    graph = plan.graph
+    ops = tuple(op._replace(kind="_Arg", compiled=False) if op.kind == "Placeholder" else op for op in graph.ops)
+    again = make_plan(Graph(ops, graph.sites, graph.tensors, shapes=graph.shapes), Policy(devices="all"))
+    assert bonds(again, "x", "n") == []
+    assert bonds(again, "w", "a") == [(2, False)]

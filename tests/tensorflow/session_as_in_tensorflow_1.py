@@ -14,6 +14,7 @@ from tests.tensorflow.session_scenarios import SCENARIOS
 
 def main() -> None:
     warnings.simplefilter("error", UserWarning)  # ours among them
+    warnings.filterwarnings("ignore", "float_format is deprecated")  # TensorFlow 2.20 and protobuf 6, among themselves
     tf.compat.v1.disable_v2_behavior()
     outcomes = {}
     for scenario in SCENARIOS:
