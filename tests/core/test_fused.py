@@ -158,3 +158,28 @@ def test_the_argument_of_a_compiled_function_is_cast_by_who_reads_it() -> None:
     again = make_plan(Graph(ops, graph.sites, graph.tensors, shapes=graph.shapes), Policy(devices="all"))
     assert bonds(again, "x", "n") == []
     assert bonds(again, "w", "a") == [(2, False)]
+
+
+def test_a_bond_past_a_view_is_paid_whatever_the_view_is() -> None:
+    plan = planned("t = Lgamma(x)", "v = Identity(t)", "a = MatMul(v, w)")
+    sites = {op.name: op.sites[0] for op in plan.graph.ops}
+    paints = [Paint.FULL] * len(plan.paints)
+    before = plan.scene.prices.traffic(paints).casts
+    paints[sites["a"]] = Paint.LOW
+    full_view = plan.scene.prices.traffic(paints).casts - before
+    paints[sites["v"]] = Paint.LOW
+    low_view = plan.scene.prices.traffic(paints).casts - before
+    assert full_view // N == low_view // N == 2 + 2  # t with a, and w with a
+
+
+@pytest.mark.parametrize(("kind", "relieved"), [("AddN", True), ("AddV2", True), ("Sub", False), ("Sqrt", False)])
+def test_only_a_sum_that_an_allow_op_reads_may_be_low_behind_a_denied_op(kind: str, *, relieved: bool) -> None:
+    plan = planned("e = Exp(x)", f"s = {kind}(e, y)", "v = Reshape(s)", "a = MatMul(v, w)")
+    (site,) = (op.sites[0] for op in plan.graph.ops if op.name == "s")
+    assert (site in plan.scene.relieved) is relieved
+    assert ("taint" in [stroke.stage for stroke in plan.strokes[site]]) is not relieved
+
+
+def test_a_sum_that_nobody_allowed_reads_is_not_relieved() -> None:
+    plan = planned("e = Exp(x)", "s = AddN(e, y)", "t = Lgamma(s)")
+    assert plan.scene.relieved == set()

@@ -19,7 +19,7 @@ REFUSALS: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"initial": np.float32("inf")}, ValueError, r"^initial must be finite and greater than 0, got inf\.$"),
     ({"initial": 10**400}, ValueError, r"^initial must be finite and greater than 0, got 10+\.$"),
     ({"multiplier": 1.0}, ValueError, r"^multiplier must be greater than 1, got 1\.0: the scale could never grow\.$"),
-    ({"multiplier": 1 + 1e-9}, ValueError, r"^multiplier must be greater than 1, got 1\.000000001"),
+    ({"multiplier": 1 + 2.0**-24}, ValueError, r"^multiplier must be greater than 1, got 1\.0000000596"),
     (
         {"floor": 2.0**-127},
         ValueError,
