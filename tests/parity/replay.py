@@ -20,7 +20,7 @@ ORDER = {
     ),
     "optimal": (
         *("seed", "freeze_lists", "taint", "match_lists", "strip"),
-        *("spare_tables", "spare_updates", "unite", "alone", "cut", "rest"),
+        *("spare_tables", "spare_updates", "unite", "alone", "cut", "rest", "worth"),
     ),
 }
 """Strategy -> its stages in order; a cause was painted before its effect, or by the same stage."""
@@ -74,6 +74,7 @@ RULES: dict[str, Rule] = {
     "match_loops": like_its_causes,
     "retarget": low_beside_low,
     "alone": lambda _: FULL,
+    "worth": lambda _: FULL,
     "rest": lambda _: FULL,
     "spare_tables": lambda at: FULL if at.causes else None,
     "spare_updates": lambda at: FULL if at.category is Category.INFER else None,

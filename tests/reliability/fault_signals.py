@@ -57,6 +57,7 @@ def duration(function: Any) -> float:
 
 
 def main(count: int) -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell lets what it runs in the background ignore it
     duration(product())
     usual = duration(product())
     before, hit, wrong = registered(), 0, []

@@ -20,11 +20,16 @@ _PLACES = (
 """Where it says that, and of which op."""
 
 
+_CAST = re.compile(r"/cast_\d+_to_b?float\d+")
+"""What the name of a cast adds to the name of the op whose value it converts."""
+
+
 def name_originals(error: Any, context: Any, twin: Twin) -> None:
     """Let an error speak of the user's functions: TensorFlow then finds the user's source lines by these names."""
     message = error._message
     for registered in sorted(twin.originals, key=len, reverse=True):  # one name may be a part of another
         message = message.replace(registered, twin.originals[registered])
+    message = _CAST.sub("", message)
     error._message = _locate(message, context, twin) if _NOWHERE in message else message
 
 
