@@ -46,6 +46,7 @@ def replicas() -> Any:
     return answer(started("fault_replicas"))
 
 
+@pytest.mark.slow  # on two replicas, every host has a quick test beside its optimizer's
 @pytest.mark.parametrize("host", ON_REPLICAS)
 def test_a_fault_on_any_one_of_three_replicas_skips_the_step_on_all(host: str, replicas: Any, tally: Tally) -> None:
     ran = replicas[host]
