@@ -79,6 +79,10 @@ def test_a_new_measurement_counts_from_then_on() -> None:
 
 def test_where_nothing_was_measured_nothing_is_low_and_the_warning_says_what_to_run() -> None:
     assert low_products(POLICY) == 0
+    function, x = chain()
+    assert "MatMul) is float32: it runs on a CPU, which was not measured" in mixdown.explain(
+        function, x, policy=POLICY
+    ).why("MatMul")
     with pytest.warns(mixdown.MixdownWarning, match="CPU of this machine was not measured yet. Run `mixdown doctor"):
         scaled = mixdown.enable_mixed_precision_graph_rewrite(keras.optimizers.SGD(), policy=POLICY)
     scaled.usage.note_scaled()  # it is not to be missed when the test throws it away

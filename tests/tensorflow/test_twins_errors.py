@@ -4,6 +4,7 @@ import traceback
 import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,9 @@ from tests.tensorflow.twins_probe import ON_CPU, executed
 import mixdown
 from mixdown.core import GraphError
 from mixdown.tensorflow import function_rewrite
+from mixdown.tensorflow.blame import name_originals
 from mixdown.tensorflow.read import read
+from mixdown.tensorflow.twins import Twin
 
 X = tf.ones((2, 2))
 W = tf.ones((2, 2))
@@ -217,3 +220,9 @@ def test_other_functions_are_not_affected_by_one_that_cannot_be_read(monkeypatch
         with pytest.warns(mixdown.MixdownWarning, match="Exp is odd today"):
             odd(X)
         assert executed(lambda: even(X)).all_low("MatMul")
+
+
+def test_an_error_names_neither_twins_nor_their_casts() -> None:
+    error = SimpleNamespace(_message="[[x/cast_0_to_float16/_2]] in step__float16_0123456789abcdef")
+    name_originals(error, None, Twin(b"", {"step__float16_0123456789abcdef": "step"}, None, ""))
+    assert error._message == "[[x/_2]] in step"

@@ -235,10 +235,9 @@ def _lonely(scene: Scene, final: Canvas) -> set[int]:
             around[one].append(other)
             around[other].append(one)
     low = [paint is Paint.LOW for paint in final]
-    roots = {site for site in scene.sites_of(Category.ALLOW) if low[site]}
-    ends = {site for site, its in enumerate(graph.sites) if its.role is Role.CONVERSION} - roots
-    links = [[] if site in ends else near for site, near in enumerate(around)]
-    together = {*roots, *walk(sorted(roots), links, low)}
+    roots = [site for site in scene.sites_of(Category.ALLOW) if low[site]]
+    links = [[] if site.role is Role.CONVERSION else near for site, near in zip(graph.sites, around, strict=True)]
+    together = {*roots, *walk(roots, links, low)}
     return {site for site, its in enumerate(low) if its and site not in together}
 
 
