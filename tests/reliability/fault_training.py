@@ -6,6 +6,7 @@ All take the same steps on the same examples, so that a run can be repeated with
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -73,7 +74,7 @@ def law() -> Any:
     return mixdown.DynamicLossScale(SCALE, increment_period=1000)
 
 
-class Job:
+class Job(ABC):
     """A model and a wrapped optimizer under a strategy."""
 
     optimizer: Any
@@ -84,21 +85,21 @@ class Job:
             self.build()
         self.train = tf.function(lambda *parts: strategy.run(self.on_replica, args=parts), autograph=False)
 
+    @abstractmethod
     def build(self) -> None:
         """Make the model and the optimizer."""
-        raise NotImplementedError
 
+    @abstractmethod
     def on_replica(self, x: Any, y: Any, added: list[Any]) -> None:
         """A step of one replica."""
-        raise NotImplementedError
 
+    @abstractmethod
     def weights(self) -> Sequence[Any]:
         """Every variable of the model and of the wrapped optimizer."""
-        raise NotImplementedError
 
+    @abstractmethod
     def names(self) -> list[str]:
         """How the books call the trained variables."""
-        raise NotImplementedError
 
     def guard(self, y: Any) -> Any:
         """The user's own code on the targets, which may refuse huge ones."""
