@@ -5,6 +5,7 @@ Argument: how many functions to make. The signals come from a thread, at moments
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -63,6 +64,7 @@ def main(count: int) -> None:
     before, hit, wrong = registered(), 0, []
     for number in range(count):
         function = product()
+        gc.collect()  # else an interrupt may come in a destructor of an earlier function, and Python ignores it there
         finished: list[None] = []
 
         def call(function: Any = function, finished: list[None] = finished) -> None:

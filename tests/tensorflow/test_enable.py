@@ -156,7 +156,7 @@ def test_disabling_what_is_not_enabled_warns() -> None:
 def test_machine_without_an_eligible_device_runs_float32_and_says_which_gate_is_closed() -> None:
     with pytest.warns(mixdown.MixdownWarning, match="there is no GPU. Everything runs in float32") as warned:
         used(mixdown.enable_mixed_precision_graph_rewrite(keras.optimizers.SGD()))
-    assert len(warned) == 1
+    assert sum("there is no GPU" in str(found.message) for found in warned) == 1
     assert product() == 90000.0
 
 

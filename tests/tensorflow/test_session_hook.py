@@ -47,6 +47,13 @@ def test_a_session_that_turns_mixed_precision_off_is_left_alone() -> None:
         assert not is_low(session)
 
 
+def test_a_session_without_a_configuration_is_not_left_alone_because_tensorflows_own_pass_is_off() -> None:
+    """`mixdown doctor` tells people to switch it off."""
+    tf.config.optimizer.set_experimental_options({"auto_mixed_precision": False})
+    with enabled(), v1.Session() as session:
+        assert is_low(session)
+
+
 def test_the_policy_is_the_one_in_force_when_the_session_was_made() -> None:
     policies: list[Policy | None] = [POLICY]
     hook.install(lambda: policies[0])

@@ -148,7 +148,7 @@ def _replace_init(original: Any) -> Any:
         twin = Twin(policy)
         original(session, target, twin.graph, config)
         session._graph = user
-        if session._config.graph_options.rewrite_options.auto_mixed_precision == RewriterConfig.OFF:
+        if config is not None and _switches_off(config):  # without one, it has TensorFlow's options for eager code
             _make_plain(original, session)
             _left_alone[session] = "its configuration switches auto_mixed_precision off"
         else:
@@ -156,6 +156,10 @@ def _replace_init(original: Any) -> Any:
             _twinned.add(session)
 
     return init
+
+
+def _switches_off(config: Any) -> bool:
+    return bool(config.graph_options.rewrite_options.auto_mixed_precision == RewriterConfig.OFF)
 
 
 def _make_plain(original_init: Any, session: Any) -> None:
