@@ -116,7 +116,7 @@ def bill(plan: Plan, paints: tuple[Paint, ...] | list[Paint]) -> int:
         assert shape is not None
         size = shape[0] or 0
         for site in (tensor.site, *tensor.consumers):
-            if graph.sites[site].role is not Role.CONDUIT and graph.kind(site) != "Identity":
+            if graph.sites[site].role is not Role.CONDUIT and graph.kinds[site] != "Identity":
                 total += size * (2 if paints[site] is Paint.LOW else 4)
         total += 6 * size * any(paints[site] is not paints[tensor.site] for site in tensor.consumers)
     return total

@@ -34,7 +34,7 @@ def recorded(text: str) -> str:
 
 def _answer(plan: Plan) -> list[str]:
     graph = plan.graph
-    shown = [site for site in range(len(graph.sites)) if graph.kind(site) != OUTSIDE]
+    shown = [site for site in range(len(graph.sites)) if graph.kinds[site] != OUTSIDE]
     width = max(len(graph.label(site)) for site in shown)
     paints = [f"{graph.label(site):{width}} {_history(plan, site)}" for site in shown]
     return [*paints, *_casts(plan)]

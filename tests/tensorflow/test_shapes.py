@@ -9,8 +9,9 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.eager import context
 
-from mixdown.core import Policy
+from mixdown.core import Policy, make_plan
 from mixdown.tensorflow.bodies import function_body, graph_body
+from mixdown.tensorflow.c_graph import CGraph
 from mixdown.tensorflow.read import read
 from mixdown.tensorflow.shapes import handle_of
 from mixdown.tensorflow.twins import Registered
@@ -87,12 +88,51 @@ def test_a_graph_that_cannot_be_imported_alone_has_no_shapes_and_no_error() -> N
     assert found["/x:0"] is None
 
 
-def test_shapes_that_were_not_kept_are_gone_when_the_graphs_behind_them_are() -> None:
+def branched() -> Any:
+    """Two products that share an input, with control edges between their branches, and an unknown shape."""
     with tf.Graph().as_default() as graph:
-        value = tf.compat.v1.placeholder(tf.float32, [2], name="x")
-        tf.nn.relu(tf.tanh(value, name="t"))
-    reading = read(graph_body(graph.as_graph_def()), {}, CPU)
+        value = tf.compat.v1.placeholder(tf.float32, [None, 2], name="x")
+        left = tf.matmul(value, tf.ones([2, 3]), name="left")
+        tf.identity(left)
+        with tf.control_dependencies([left]):
+            right = tf.matmul(value, tf.ones([2, 5]), name="right")
+        tf.identity(tf.nn.relu(right, name="after"))
+    return graph.as_graph_def()
+
+
+def imports(monkeypatch: pytest.MonkeyPatch) -> list[set[str]]:
+    """The nodes of every graph that TensorFlow is asked to infer the shapes of, from now on."""
+    found: list[set[str]] = []
+    add = CGraph.add
+
+    def noting(graph: CGraph, graph_def: Any) -> None:
+        found.append({node.name for node in graph_def.node})
+        add(graph, graph_def)
+
+    monkeypatch.setattr(CGraph, "add", noting)
+    return found
+
+
+def test_only_what_is_expected_to_be_asked_for_is_inferred(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading, imported = read(graph_body(branched()), {}, CPU), imports(monkeypatch)
     names = [tensor.name for tensor in reading.graph.tensors]
-    reading.shapes.close([names.index("t:0")])
-    assert reading.graph.shapes[names.index("t:0")] == (2,)
-    assert reading.graph.shapes[names.index("x:0")] is None
+    shapes: Any = reading.graph.shapes
+    shapes.expect([names.index("right:0")])
+    assert shapes[names.index("right:0")] == (None, 5)
+    assert [nodes & {"x", "left", "right", "after"} for nodes in imported] == [{"x", "right"}]
+    assert shapes[names.index("after:0")] == (None, 5)  # a surprise
+    assert shapes[names.index("left:0")] == (None, 3)
+    assert [len(nodes & {"x", "left", "right", "after"}) for nodes in imported] == [2, 4]
+
+
+def test_a_plan_infers_no_shapes_of_weight_updates(monkeypatch: pytest.MonkeyPatch) -> None:
+    with tf.Graph().as_default() as graph:
+        weights = tf.compat.v1.get_variable("w", [4, 4], use_resource=True)
+        value = tf.compat.v1.placeholder(tf.float32, [8, 4], name="x")
+        loss = tf.reduce_mean(tf.nn.relu(value @ weights) @ weights)
+        tf.compat.v1.train.AdamOptimizer().minimize(loss, name="train")
+    reading, imported = read(graph_body(graph.as_graph_def()), {}, CPU), imports(monkeypatch)
+    assert make_plan(reading.graph, CPU).changes_anything
+    assert len(imported) == 1
+    assert not any("ResourceApplyAdam" in name or "beta1_power" in name for name in imported[0])
+    assert any("gradients" in name for name in imported[0])

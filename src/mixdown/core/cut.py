@@ -61,7 +61,7 @@ def cut(scene: Scene, canvas: Canvas) -> Strokes:
         if not lonely:
             break
         alone.update((site, Stroke(Paint.FULL, "alone")) for site in lonely)
-    causes = {**_causes(scene, problem, final, Paint.LOW), **_causes(scene, problem, final, Paint.FULL)}
+    causes = _causes(scene, problem, final)
     spared = problem.spared(final)
     decided = {
         site: Stroke(Paint.LOW if low[site] else Paint.FULL, "cut", causes.get(site, ()), spared[vertex])
@@ -80,6 +80,7 @@ class Problem:
         self._of = [
             self.vertices.get(site, SOURCE if paint is Paint.LOW else SINK) for site, paint in enumerate(canvas)
         ]
+        self.prices.expect(site for site, vertex in enumerate(self._of) if vertex != SINK)
         self.saving = {site: self.prices.full(site) - self.prices.low(site) for site in self.vertices}
         self.edges = self._edges()
 
@@ -96,7 +97,8 @@ class Problem:
         """Every tensor between two vertices of which one at least is free."""
         of = self._of
         out: list[Edge] = []
-        for index, tensor in enumerate(self.scene.graph.tensors):
+        for index in self.prices.near(self.vertices):
+            tensor = self.scene.graph.tensors[index]
             maker = of[tensor.site]
             readers = {of[site] for site in self.prices.concerned(index)} - {maker}
             if readers and (maker > SINK or max(readers) > SINK):
@@ -109,12 +111,12 @@ class Problem:
         If the selection is low, so must be the comparison: a rounded value is not found again among exact ones.
         """
         graph = self.scene.graph
-        views = [graph.kind(site) in VIEWS for site in range(len(graph.sites))]
-        for site in self.vertices:
-            if graph.kind(site) in SELECTIONS:
-                given = {s for source in graph.predecessors[site] for s in graph.successors[source]} - {site}
-                seen = [site, *walk([site], graph.successors, views)]
-                yield from ((site, reader) for s in seen for reader in graph.successors[s] if reader in given)
+        selections = [site for site in self.vertices if graph.kinds[site] in SELECTIONS]
+        views = [kind in VIEWS for kind in graph.kinds] if selections else []
+        for site in selections:
+            given = {s for source in graph.predecessors[site] for s in graph.successors[source]} - {site}
+            seen = [site, *walk([site], graph.successors, views)]
+            yield from ((site, reader) for s in seen for reader in graph.successors[s] if reader in given)
 
     def _bonds(self, index: int, tensor: Tensor, maker: int) -> Iterator[Edge]:
         """What a tensor costs if its ends differ; a cast that is there already is low only if all its readers are."""
@@ -228,23 +230,30 @@ def _lonely(scene: Scene, final: Canvas) -> set[int]:
 
     A cast that is there already is no link of such a chain: what it yields was no 16-bit value before.
     """
-    graph = scene.graph
-    around = [list(chain(*both)) for both in zip(graph.predecessors, graph.successors, strict=True)]
-    for group in _groups(scene):
-        for one, other in pairwise(group):
-            around[one].append(other)
-            around[other].append(one)
     low = [paint is Paint.LOW for paint in final]
+    sites = [site for site, its in enumerate(low) if its]
+    links = scene.graph.neighbours(sites)
+    for one, other in chain.from_iterable(map(pairwise, _groups(scene))):
+        if low[one] and low[other]:
+            links[one].append(other)
+            links[other].append(one)
     roots = [site for site in scene.sites_of(Category.ALLOW) if low[site]]
-    links = [[] if site.role is Role.CONVERSION else near for site, near in zip(graph.sites, around, strict=True)]
+    for site in sites:
+        if scene.graph.sites[site].role is Role.CONVERSION:
+            links[site] = []
     together = {*roots, *walk(roots, links, low)}
-    return {site for site, its in enumerate(low) if its and site not in together}
+    return {site for site in sites if site not in together}
 
 
-def _causes(scene: Scene, problem: Problem, final: Canvas, paint: Paint) -> dict[int, tuple[int, ...]]:
-    """For every free site of a paint, the neighbour through which it hangs on a site that had no choice."""
-    graph, free = scene.graph, problem.vertices
-    around = [list(chain(*both)) for both in zip(graph.predecessors, graph.successors, strict=True)]
-    roots: Iterable[int] = (site for site, its in enumerate(final) if its is paint and site not in free)
-    enter = [its is paint and site in free for site, its in enumerate(final)]
-    return {site: (cause,) for site, cause in walk(roots, around, enter).items()}
+def _causes(scene: Scene, problem: Problem, final: Canvas) -> dict[int, tuple[int, ...]]:
+    """For every free site, the neighbour of its paint through which it hangs on a site that had no choice."""
+    free = problem.vertices
+    around = scene.graph.neighbours(free)
+    ends = sorted({site for near in around.values() for site in near if site not in free})
+    around |= scene.graph.neighbours(ends)
+    causes: dict[int, tuple[int, ...]] = {}
+    for paint in Paint:
+        enter = [its is paint and site in free for site, its in enumerate(final)]
+        reached = walk((site for site in ends if final[site] is paint), around, enter)
+        causes.update((site, (cause,)) for site, cause in reached.items())
+    return causes

@@ -38,10 +38,12 @@ class Value(NamedTuple):
 class FusedPrices(Prices):
     """The prices of a graph of which parts, or all, are compiled; the rest costs what it costs without a compiler."""
 
+    local = False
+
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene.graph)
         self._scene = scene
-        self._kinds = [scene.graph.kind(site) for site in range(len(scene.graph.sites))]
+        self._kinds = scene.graph.kinds
         compiled = [scene.graph.ops[site.op].compiled for site in scene.graph.sites]
         self._fused = [
             its or (self._kinds[site] == "_Arg" and any(compiled[reader] for reader in scene.graph.successors[site]))

@@ -5,7 +5,8 @@ calls, fixed types, feeds and fetches, devices, kernels) it reduces to the field
 name, so that a plan does not depend on the order in which the host happened to list them.
 """
 
-from collections.abc import Sequence
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
@@ -52,6 +53,14 @@ class Op(NamedTuple):
 
 Shape = tuple[int | None, ...] | None
 """Sizes of dimensions; None where they are not known."""
+
+
+class ShapesOnDemand(Sequence[Shape]):
+    """Shapes that it takes work to find out."""
+
+    @abstractmethod
+    def expect(self, tensors: Iterable[int]) -> None:
+        """Learn what will be asked for, so as to find that out at once; what else is asked for may take long."""
 
 
 class Tensor(NamedTuple):
@@ -120,6 +129,9 @@ class Graph:
         """Per site, the sites whose values its op depends on; what merely carries values depends on its own alone."""
         out: list[list[int]] = [[] for _ in self.sites]
         for op in self.ops:
+            if len(op.sites) == 1:
+                out[op.sites[0]] = self.predecessors[op.sites[0]]
+                continue
             together = [source for site in op.sites for source in self.predecessors[site]]
             for site in op.sites:
                 carries = self.sites[site].role is Role.CONDUIT
@@ -135,9 +147,19 @@ class Graph:
                 out[site].append(index)
         return out
 
-    def kind(self, site: int) -> str:
-        """The kind of a site's op."""
-        return self.ops[self.sites[site].op].kind
+    @cached_property
+    def is_compiled(self) -> bool:
+        """Whether a compiler fuses any of it."""
+        return any(op.compiled for op in self.ops)
+
+    @cached_property
+    def kinds(self) -> list[str]:
+        """Per site, the kind of its op."""
+        return [self.ops[site.op].kind for site in self.sites]
+
+    def neighbours(self, sites: Iterable[int]) -> dict[int, list[int]]:
+        """For each of these sites, those before and after it."""
+        return {site: self.predecessors[site] + self.successors[site] for site in sites}
 
     def label(self, site: int) -> str:
         """The name of a site for people: its op, and the attribute where the op has several."""

@@ -39,6 +39,7 @@ class TimePrices(Prices):
     """What every choice takes on a machine: each op and each cast is a kernel."""
 
     unit = "time"
+    local = False  # in the end the whole graph is timed
 
     def __init__(self, graph: Graph, machine: Machine | Measured, low: str) -> None:
         super().__init__(graph)

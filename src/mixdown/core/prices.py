@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
-from mixdown.core.graph import Role
+from mixdown.core.graph import Role, ShapesOnDemand
 from mixdown.core.machines import CAST_BYTES
 from mixdown.core.paint import Paint
 from mixdown.rules.traits import MOVES_NOTHING
@@ -49,6 +49,8 @@ class Prices:
     """The price of everything a plan can choose, worked out when asked for: every op is a kernel of its own."""
 
     unit = "bytes"
+    local = True
+    """Whether a choice is priced by the tensors at its site alone."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -57,7 +59,7 @@ class Prices:
     def low(self, site: int) -> int:
         """What a site's op moves in 16 bits."""
         graph = self.graph
-        if graph.sites[site].role is Role.CONDUIT or graph.kind(site) in MOVES_NOTHING:
+        if graph.sites[site].role is Role.CONDUIT or graph.kinds[site] in MOVES_NOTHING:
             return 0
         return LOW_BYTES * sum(self.elements(tensor) for tensor in graph.touched[site])
 
@@ -68,6 +70,17 @@ class Prices:
     def cast(self, tensor: int) -> int:
         """What a cast of a tensor moves."""
         return 0 if self.graph.tensors[tensor].folds else CAST_BYTES * self.elements(tensor)
+
+    def near(self, sites: Iterable[int]) -> Iterable[int]:
+        """The tensors of which a bond may concern one of these sites, in order."""
+        if not self.local:
+            return range(len(self.graph.tensors))
+        return sorted({tensor for site in sites for tensor in self.graph.touched[site]})
+
+    def expect(self, sites: Iterable[int]) -> None:
+        """Learn which sites matter: the sizes of the tensors at them will be asked for."""
+        if self.local and isinstance(self.graph.shapes, ShapesOnDemand):
+            self.graph.shapes.expect(tensor for site in sites for tensor in self.graph.touched[site])
 
     def concerned(self, tensor: int) -> Iterable[int]:
         """The sites that may be in a bond of a tensor, told without asking for its size."""

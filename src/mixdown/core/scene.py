@@ -64,7 +64,7 @@ class Scene:
         """Whether a value comes through a chain of single inputs of these kinds."""
         for kind in kinds:
             sources = self.graph.predecessors[site]
-            if len(sources) != 1 or self.graph.kind(sources[0]) != kind:
+            if len(sources) != 1 or self.graph.kinds[sources[0]] != kind:
                 return False
             site = sources[0]
         return True
@@ -112,7 +112,7 @@ class Scene:
         """What every choice costs: bytes moved, or, so that nothing gets slower, time."""
         if self.machine is not None:
             return TimePrices(self.graph, self.machine, self.policy.low)
-        return FusedPrices(self) if any(op.compiled for op in self.graph.ops) else Prices(self.graph)
+        return FusedPrices(self) if self.graph.is_compiled else Prices(self.graph)
 
     @property
     def machine(self) -> Machine | Measured | None:
@@ -126,7 +126,7 @@ class Scene:
         Downstream of a denied op it may be low all the same, so that a value is stored once, in 16 bits: rounding
         commutes with moving. Whether a derivative such as ReluGrad overflows, the loss scale finds out.
         """
-        if self.policy.strategy != "optimal":
+        if self.policy.strategy != "optimal" or not self.graph.is_compiled:
             return set()
         moved = {
             index
@@ -137,7 +137,7 @@ class Scene:
 
     def _sums_for(self, ends: list[int]) -> set[int]:
         """Fused additions whose result an allow op reads, through views at most."""
-        kinds = [self.graph.kind(site) for site in range(len(self.graph.sites))]
+        kinds = self.graph.kinds
         views = walk(ends, self.graph.predecessors, [kind in VIEWS for kind in kinds])
         read = {source for site in (*ends, *views) for source in self.graph.predecessors[site]}
         return {

@@ -24,13 +24,15 @@ if TYPE_CHECKING:
 def spare_tables(scene: Scene, canvas: Canvas) -> Strokes:
     """What looks rows up in a variable is full: it would take a cast of the whole table."""
     graph = scene.graph
+    kinds = graph.kinds
+    lookups = [kind in LOOKUPS for kind in kinds]
+    if True not in lookups:
+        return {}
     reads = [
         index
-        for index, site in enumerate(graph.sites)
-        if site.role is Role.VARIABLE_READ or graph.ops[site.op].kind in READS
+        for index, (kind, site) in enumerate(zip(kinds, graph.sites, strict=True))
+        if kind in READS or site.role is Role.VARIABLE_READ
     ]
-    kinds = [graph.ops[site.op].kind for site in graph.sites]
-    lookups = [kind in LOOKUPS for kind in kinds]
     passing = [
         lookup or kind in MOVES_NOTHING or site.role is Role.CONDUIT
         for lookup, kind, site in zip(lookups, kinds, graph.sites, strict=True)
@@ -50,12 +52,12 @@ def spare_updates(scene: Scene, canvas: Canvas) -> Strokes:
     A true derivative such as BiasAddGrad still belongs to the backward pass; data movement does not compute.
     """
     graph = scene.graph
-    written = _upstream(graph, (site for site in range(len(graph.sites)) if _writes(graph.kind(site))))
+    written = _upstream(graph, (site for site, kind in enumerate(graph.kinds) if _writes(kind)))
     used = _upstream(graph, (site for site in scene.sites_of(Category.ALLOW) if canvas[site] is not Paint.FULL))
     return {
         site: Stroke(Paint.FULL, "spare_updates", (written[site],) if site in written else ())
         for site in scene.sites_of(Category.INFER)
-        if canvas[site] is None and site not in used and not _is_gradient(graph.kind(site))
+        if canvas[site] is None and site not in used and not _is_gradient(graph.kinds[site])
     }
 
 

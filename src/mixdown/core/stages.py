@@ -6,7 +6,7 @@ last stage FULL on the canvas means denied; a site nobody has decided on is None
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -15,12 +15,14 @@ from mixdown.core.paint import Canvas, Paint, Stroke, Strokes
 from mixdown.rules import Category
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from mixdown.core.graph import Tie
     from mixdown.core.scene import Scene
 
 Stage = Callable[["Scene", Canvas], Strokes]
+Links = Sequence[Sequence[int]] | Mapping[int, Sequence[int]]
+"""Per site, the sites next to it."""
 
 
 def seed(scene: Scene, _canvas: Canvas) -> Strokes:
@@ -245,7 +247,7 @@ STAGES: tuple[Stage, ...] = (
 )
 
 
-def walk(roots: Iterable[int], neighbours: Sequence[Sequence[int]], enter: Sequence[bool]) -> dict[int, int]:
+def walk(roots: Iterable[int], neighbours: Links, enter: Sequence[bool]) -> dict[int, int]:
     """Every site that can be reached from the roots by entering only permitted sites, with the site before it."""
     queue = list(roots)
     reached: dict[int, int] = {}

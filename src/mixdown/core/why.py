@@ -56,7 +56,7 @@ def _chain(scene: Scene, strokes: History, site: int) -> list[str]:
     for here in queue:
         indent = "" if here == site else "  "
         paint = scene.policy.low if _is_low(strokes, here) else "float32"
-        subject = f"{scene.graph.label(here)} ({scene.graph.kind(here)})"
+        subject = f"{scene.graph.label(here)} ({scene.graph.kinds[here]})"
         lines.append(f"{indent}{subject} is {paint}: {reason(scene, strokes, here)}")
         queue.extend(cause for cause in causes(scene, strokes, here) if cause not in queue)
     return lines
@@ -77,7 +77,7 @@ def reason(scene: Scene, strokes: History, site: int) -> str:
         return UNCAUSED.get(stroke.stage) or _frozen_tie(scene, site)
     causes = " and ".join(f"`{scene.graph.label(cause)}`" for cause in stroke.because)
     is_low = "is low" if all(_is_low(strokes, cause) for cause in stroke.because) else "was low before its tie undid it"
-    kind, low = scene.graph.kind(site), scene.policy.low
+    kind, low = scene.graph.kinds[site], scene.policy.low
     return REASONS[stroke.stage].format(kind=kind, low=low, causes=causes, is_low=is_low)
 
 
@@ -135,7 +135,7 @@ def _obstacle(scene: Scene, site: int) -> str:
 
 def _listed(scene: Scene, site: int) -> str:
     """Where the category of a site comes from: a rule of the policy, its level, or the lists."""
-    kind, category = scene.graph.kind(site), scene.categories[site]
+    kind, category = scene.graph.kinds[site], scene.categories[site]
     rule = next((override for override, sites in reversed(scene.selected) if site in sites), None)
     if rule is not None:
         effect = "keeps it in float32" if category is Category.BARRIER else f"makes it {rule.category.value}"

@@ -18,7 +18,7 @@ from tensorflow.core.framework import attr_value_pb2, node_def_pb2, types_pb2
 from mixdown.rules.rule_set import kinds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from mixdown.tensorflow.draft import Chapter
 
@@ -58,12 +58,14 @@ class Folding(NamedTuple):
     bounds: dict[int, Bound]  # nodes that may, and how large their outputs are
 
 
-def folding(chapter: Chapter) -> Folding:
-    """Which nodes of a body may be run: those that compute something small from constants and shapes."""
+def folding(chapter: Chapter, within: Iterable[int]) -> Folding:
+    """Which of some nodes of a body may be run: those that compute something small from constants and shapes."""
     found: set[int] = set()
     bounds: dict[int, Bound] = {}
-    waiting, readers = _open_inputs(chapter)
-    queue = [index for index, node in enumerate(chapter.body.nodes) if node.op == "Const" or node.op in SHAPES]
+    nodes = chapter.body.nodes
+    kinds = {index: nodes[index].op for index in within}
+    waiting, readers = _open_inputs(chapter, kinds)
+    queue = [index for index, kind in kinds.items() if kind == "Const" or kind in SHAPES]
     for index in queue:
         bound = _bound(chapter, index, bounds)
         if bound is None or bound.elements > MOST:
@@ -72,18 +74,21 @@ def folding(chapter: Chapter) -> Folding:
         bounds[index] = bound
         for reader in readers.get(index, ()):
             waiting[reader] -= 1
-            if not waiting[reader] and chapter.body.nodes[reader].op not in SHAPES:
+            if not waiting[reader] and kinds[reader] not in SHAPES:
                 queue.append(reader)
     return Folding(found, bounds)
 
 
-def _open_inputs(chapter: Chapter) -> tuple[list[int], dict[int, list[int]]]:
+def _open_inputs(chapter: Chapter, within: Iterable[int]) -> tuple[dict[int, int], dict[int, list[int]]]:
     """Per node, how many inputs it has; and who reads it, once for every input."""
     readers: dict[int, list[int]] = defaultdict(list)
-    for index, sources in enumerate(chapter.wiring.inputs):
+    waiting = {}
+    for index in within:
+        sources = chapter.wiring.inputs[index]
+        waiting[index] = len(sources)
         for maker, _ in sources:
             readers[maker].append(index)
-    return [len(sources) for sources in chapter.wiring.inputs], readers
+    return waiting, readers
 
 
 def _bound(chapter: Chapter, index: int, bounds: dict[int, Bound]) -> Bound | None:

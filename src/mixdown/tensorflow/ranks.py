@@ -73,11 +73,11 @@ class Use(NamedTuple):
     position: int
 
 
-def doubtful(chapter: Chapter, bounds: Mapping[int, Bound]) -> dict[Use, Source]:
-    """The inputs of a body that are shapes, and of which it is not sure that they are short, with what they read."""
+def doubtful(chapter: Chapter, within: Iterable[int], bounds: Mapping[int, Bound]) -> dict[Use, Source]:
+    """The inputs of some nodes that are shapes, and may be long for all that is known, with what they read."""
     found = {}
-    for index, node in enumerate(chapter.body.nodes):
-        for position in _positions(node.op):
+    for index in within:
+        for position in _positions(chapter.body.nodes[index].op):
             sources = chapter.wiring.inputs[index]
             if position < len(sources) and not _is_short(chapter, sources[position][0], bounds):
                 found[Use(index, position)] = sources[position]
@@ -95,20 +95,19 @@ def _is_short(chapter: Chapter, maker: int, bounds: Mapping[int, Bound]) -> bool
     return kind == "VariableShape" or (kind == "Pack" and len(chapter.wiring.inputs[maker]) <= MOST_DIMENSIONS)
 
 
-def tamed(chapter: Chapter, forbidden: Collection[int], long: Collection[Use]) -> list[Any]:
-    """The nodes of a body with some made unrunnable, and with something unknown for inputs that are long.
+def tamed(chapter: Chapter, within: Iterable[int], forbidden: Collection[int], long: Collection[Use]) -> list[Any]:
+    """Some nodes of a body, of which some are made unrunnable, with something unknown for inputs that are long.
 
-    Behind them stands what the unknown inputs read. Nothing is returned if nothing has to change.
+    Behind them stands what the unknown inputs read.
     """
-    if not forbidden and not long:
-        return []
     positions: dict[int, list[int]] = defaultdict(list)
     for use in long:
         positions[use.node].append(use.position)
-    nodes = [unrunnable(node) if index in forbidden else node for index, node in enumerate(chapter.body.nodes)]
-    types = {_input_types(chapter.body.nodes[use.node])[use.position] for use in long}
+    nodes = chapter.body.nodes
+    tame = ((index, unrunnable(nodes[index]) if index in forbidden else nodes[index]) for index in within)
+    types = {_input_types(nodes[use.node])[use.position] for use in long}
     return [
-        *(_cut(node, positions[index]) if index in positions else node for index, node in enumerate(nodes)),
+        *(_cut(node, positions[index]) if index in positions else node for index, node in tame),
         *map(_unknown, sorted(types)),
     ]
 

@@ -50,7 +50,6 @@ class Reading:
     origins: Sequence[Origin]  # per op
     uses: Sequence[Sequence[Use]]  # per tensor, in the order of its consumers
     outputs: Sequence[int]  # per node of the outermost body, how many outputs it has
-    shapes: Shapes  # the graph's, to be closed when no more of them are needed
 
 
 def read(
@@ -92,7 +91,7 @@ def read(
     outputs = [len(signature.outputs) for signature in draft.chapters[0].signatures]
     shapes = Shapes(draft.places, draft.chapters, library, handles)
     work = Work(draft, tree, shapes)
-    return Reading(draft.graph(shapes, work, machine), tree, library, draft.origins, draft.uses, outputs, shapes)
+    return Reading(draft.graph(shapes, work, machine), tree, library, draft.origins, draft.uses, outputs)
 
 
 class _NodeReader:

@@ -1,19 +1,19 @@
 """The shapes of the values of a graph and of the functions it calls, inferred by TensorFlow without running anything.
 
-Start with `Shapes`. Nothing is inferred before the first shape is asked for, and then a whole body at once. A
-function's arguments have the shapes it was traced with; of a variable that is an argument the caller must tell (see
-`handle_of`).
+Start with `Shapes`. Nothing is inferred before the first shape is asked for, and then at once whatever of a body is
+expected to be asked for, or all of it if that was too little. A function's arguments have the shapes it was traced
+with; of a variable that is an argument the caller must tell (see `handle_of`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cache
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import tensorflow as tf
 
+from mixdown.core.graph import ShapesOnDemand
 from mixdown.tensorflow import bodies
 from mixdown.tensorflow.c_graph import CGraph
 from mixdown.tensorflow.folding import MOST_DIMENSIONS, folding
@@ -21,7 +21,7 @@ from mixdown.tensorflow.private import Operation
 from mixdown.tensorflow.ranks import UNKNOWN, doubtful, tamed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from mixdown.core.graph import Shape
     from mixdown.tensorflow.draft import Chapter
@@ -36,7 +36,7 @@ DEEPEST = 40
 MOST_ELEMENTS = 2**63 - 1
 """Of a tensor, by TensorFlow's own rule: a shape that asks for more is none."""
 
-RETYPED_CALLS = ("PartitionedCall", "StatefulPartitionedCall")
+PLAIN_CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 """Calls whose own shape function knows nothing of their outputs; those of loops and branches do."""
 
 
@@ -55,7 +55,7 @@ class Place(NamedTuple):
     port: int
 
 
-class Shapes(Sequence["Shape"]):
+class Shapes(ShapesOnDemand):
     """Per tensor of a Graph, its shape; None, also for one dimension, where it is not known."""
 
     def __init__(
@@ -66,22 +66,20 @@ class Shapes(Sequence["Shape"]):
         handles: Mapping[int, Handle],
     ) -> None:
         self._places = places
-        self._bodies: _Bodies | None = _Bodies(chapters, library, handles)
+        self._bodies = _Bodies(chapters, library, handles)
         self._known: dict[int, Shape] = {}
 
     def __len__(self) -> int:
         return len(self._places)
 
     def __getitem__(self, tensor: Any) -> Any:
-        if tensor not in self._known and self._bodies is not None:
+        if tensor not in self._known:
             self._known[tensor] = self._bodies.shape(self._places[tensor])
-        return self._known.get(tensor)
+        return self._known[tensor]
 
-    def close(self, tensors: Iterable[int]) -> None:
-        """Keep the shapes of these tensors and of those asked for so far, and let go of the graphs behind them."""
-        for tensor in tensors:
-            self[tensor]
-        self._bodies = None
+    def expect(self, tensors: Iterable[int]) -> None:
+        """Leave out, for a start, whatever has no part in the shapes of these."""
+        self._bodies.expect(self._places[tensor] for tensor in tensors)
 
 
 class _Bodies:
@@ -92,8 +90,21 @@ class _Bodies:
         self.number = {chapter.body.function: index for index, chapter in enumerate(chapters)}
         self.handles = _spread_handles(chapters, library, self.number, handles)
         self._asked: set[str] = set()
+        self._expected: dict[int, set[int]] = {}  # per body, nodes; empty if nobody told
+        self._calls = cache(self._calls_in)
         self.graph = cache(self._graph)
         self.operation = cache(self._operation)
+
+    def expect(self, places: Iterable[Place]) -> None:
+        """Learn where the values are made that will be asked for. Results of functions may always be."""
+        expected = {
+            index: {node for node, _ in chapter.wiring.results if node >= 0}
+            for index, chapter in enumerate(self.chapters)
+        }
+        for place in places:
+            if place.node >= 0:
+                expected[place.body].add(place.node)
+        self._expected = expected
 
     def shape(self, place: Place) -> Shape:
         """The shape of one value."""
@@ -104,7 +115,7 @@ class _Bodies:
         if GIVEN in node.attr:
             given = node.attr[GIVEN].list.shape
             return sizes(given[place.port]) if place.port < len(given) else None
-        if callee := _retyped(node, self.library):
+        if callee := self._calls(place.body).get(place.node):
             return self._result(callee, place.port)
         operation = self.operation(place.body, node.name)
         return None if operation is None else _static(operation.outputs[place.port].shape)
@@ -121,18 +132,23 @@ class _Bodies:
             self._asked.discard(function)
 
     def _operation(self, body: int, name: str) -> Any:
-        graph = self.graph(body)
-        return None if graph is None else Operation._from_c_op(graph.operations[name], graph.graph)
+        for whole in (not self._expected, True):
+            graph = self.graph(body, whole=whole)
+            if graph is not None and name in graph.operations:
+                return Operation._from_c_op(graph.operations[name], graph.graph)
+        return None
 
-    def _graph(self, body: int) -> CGraph | None:
+    def _graph(self, body: int, *, whole: bool) -> CGraph | None:
         """A body as a TensorFlow graph, None if TensorFlow cannot import it alone: then its shapes are not known."""
-        may = folding(self.chapters[body])
-        doubts = doubtful(self.chapters[body], may.bounds)
-        graph = _imported(self._written(body, may.forbidden, set(doubts)))
+        chapter = self.chapters[body]
+        within = range(len(chapter.body.nodes)) if whole else chapter.wiring.upstream(self._expected[body])
+        may = folding(chapter, within)
+        doubts = doubtful(chapter, within, may.bounds)
+        graph = _imported(self._written(body, within, may.forbidden, set(doubts)))
         if not doubts or graph is None:
             return graph
         long = {use for use, source in doubts.items() if not self._is_short(graph, body, source)}
-        return graph if len(long) == len(doubts) else _imported(self._written(body, may.forbidden, long))
+        return graph if len(long) == len(doubts) else _imported(self._written(body, within, may.forbidden, long))
 
     def _is_short(self, graph: CGraph, body: int, source: tuple[int, int]) -> bool:
         """Whether a value that is a shape turned out to be short."""
@@ -141,13 +157,13 @@ class _Bodies:
         shape = operation.outputs[int(port or 0)].shape
         return bool(shape.rank == 1 and shape[0] is not None and shape[0] <= MOST_DIMENSIONS)
 
-    def _written(self, body: int, forbidden: set[int], long: set[Use]) -> Any:
-        """A body as a GraphDef: arguments become placeholders and variables, calls their results."""
+    def _written(self, body: int, within: Sequence[int], forbidden: set[int], long: set[Use]) -> Any:
+        """Some nodes of a body as a GraphDef: arguments become placeholders and variables, calls their results."""
         chapter = self.chapters[body]
-        nodes = tamed(chapter, forbidden, long)
-        if not chapter.body.function and not any(_retyped(node, self.library) for node in chapter.body.nodes):
+        nodes = tamed(chapter, within, forbidden, long)
+        if not chapter.body.function and not self._calls(body):
             proto = chapter.body.proto
-            return type(proto)(node=nodes, library=proto.library, versions=proto.versions) if nodes else proto
+            return type(proto)(node=map(_unconditional, nodes), library=proto.library, versions=proto.versions)
         graph_def = tf.compat.v1.GraphDef()
         graph_def.versions.producer = tf.version.GRAPH_DEF_VERSION
         for name in self._called_in(chapter):
@@ -155,18 +171,25 @@ class _Bodies:
         for index, (_, dtype) in enumerate(chapter.body.arguments):
             node = graph_def.node.add(name=_argument(index))
             _write_end(node, dtype, _argument_shape(chapter, index), self.handles[body].get(index))
-        for index, node in enumerate(chapter.body.nodes):
-            self._write_node(graph_def, chapter, index, nodes[index] if nodes else node)
-        graph_def.node.extend(nodes[len(chapter.body.nodes) :])
+        for index, node in zip(within, nodes, strict=False):
+            self._write_node(graph_def, chapter, index, node)
+        graph_def.node.extend(nodes[len(within) :])
         return graph_def
+
+    def _calls_in(self, body: int) -> dict[int, str]:
+        """The plain calls in a body, and the function that each of them calls."""
+        nodes = self.chapters[body].body.nodes
+        found = bodies.calls(nodes, self.library)
+        return {index: names[0] for index, names in found if _is_plain_call(nodes[index], self.library)}
 
     def _called_in(self, chapter: Chapter) -> list[str]:
         """The functions that a body calls as if they were ops; to import loops and branches, theirs are not needed."""
-        named = {node.op: node for node in chapter.body.nodes if node.op in self.library}
-        return sorted(name for name, node in named.items() if not _retyped(node, self.library))
+        calls = self._calls(chapter.index)
+        nodes = (node for index, node in enumerate(chapter.body.nodes) if index not in calls)
+        return sorted({node.op for node in nodes if node.op in self.library})
 
     def _write_node(self, graph_def: Any, chapter: Chapter, index: int, node: Any) -> None:
-        if callee := _retyped(node, self.library):
+        if callee := self._calls(chapter.index).get(index):
             results = self.library[callee].signature.output_arg
             for port, result in enumerate(results):
                 shape = _proto(self._result(callee, port))
@@ -185,7 +208,17 @@ class _Bodies:
         if maker < 0:
             return _argument(-1 - maker)
         node = chapter.body.nodes[maker]
-        return _output(node.name, port) if _retyped(node, self.library) else f"{node.name}:{port}"
+        return _output(node.name, port) if maker in self._calls(chapter.index) else f"{node.name}:{port}"
+
+
+def _unconditional(node: Any) -> Any:
+    """A node that does not wait for others, which may not be there; itself if it waits for none."""
+    if not node.input or node.input[-1][:1] != "^":  # they come last
+        return node
+    copy = type(node)()
+    copy.CopyFrom(node)
+    copy.input[:] = [text for text in node.input if text[:1] != "^"]
+    return copy
 
 
 def _imported(graph_def: Any) -> CGraph | None:
@@ -232,11 +265,8 @@ def _output(name: str, port: int) -> str:
     return f"{name}/output_{port}"
 
 
-def _retyped(node: Any, library: Mapping[str, Any]) -> str:
-    """The function that a plain call calls, "" for other nodes."""
-    if node.op in RETYPED_CALLS or node.op in library:
-        return next(iter(bodies.followed(node, library)), "")
-    return ""
+def _is_plain_call(node: Any, library: Mapping[str, Any]) -> bool:
+    return node.op in PLAIN_CALLS or node.op in library
 
 
 def _argument_shape(chapter: Chapter, index: int) -> Any:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from mixdown.core import GraphError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from mixdown.tensorflow.bodies import Body
     from mixdown.tensorflow.kinds import Signature
@@ -32,6 +32,16 @@ class Wiring:
         self.inputs = [self._inputs_of(index, edges) for index in range(len(body.nodes))]
         self.results = [self._source(text, f"result {name!r}") for name, text, _ in body.results]
         self._refuse_cycles(edges)
+
+    def upstream(self, nodes: Iterable[int]) -> list[int]:
+        """These nodes and all whose values they are made of, in order."""
+        seen = set(nodes)
+        queue = list(seen)
+        for index in queue:
+            new = {maker for maker, _ in self.inputs[index] if maker >= 0} - seen
+            seen |= new
+            queue.extend(new)
+        return sorted(seen)
 
     def _inputs_of(self, index: int, edges: list[tuple[int, int]]) -> list[Source]:
         node, names, in_graph = self._body.nodes[index], self._names, not self._body.function
