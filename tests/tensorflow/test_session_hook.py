@@ -23,6 +23,13 @@ if TYPE_CHECKING:
 ORIGINALS = {name: getattr(BaseSession, name) for name in ("__init__", *hook._METHODS)}
 
 
+@pytest.fixture(autouse=True, scope="module")
+def nothing_left_open() -> None:
+    """Close the sessions that other tests in this process left open."""
+    for session in list(hook._twinned):
+        session.close()
+
+
 @pytest.fixture(autouse=True)
 def graph() -> Iterator[Any]:
     with tf.Graph().as_default() as graph:
