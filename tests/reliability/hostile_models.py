@@ -7,6 +7,7 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
+from tensorflow.core.framework import graph_debug_info_pb2
 from tensorflow.core.protobuf import saved_model_pb2
 from tests.reliability.hostile_graphs import UGLY
 from tests.reliability.hostile_lab import CANARY, RUNNABLE
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 BINARY = "saved_model.pb"
+DEBUG_INFO = "debug/saved_model_debug_info.pb"
 INDEX, DATA = "variables/variables.index", "variables/variables.data-00000-of-00001"
 CLIMBING = "../../../outside"
 
@@ -136,6 +138,36 @@ def _as_text(text: str) -> Callable[[Path], None]:
     return edit
 
 
+def _with_lines(fill: Callable[[Any], object]) -> Callable[[Path], None]:
+    def edit(saved: Path) -> None:
+        info = graph_debug_info_pb2.GraphDebugInfo()
+        fill(info)
+        (saved / "debug").mkdir()
+        (saved / DEBUG_INFO).write_bytes(info.SerializeToString())
+
+    return edit
+
+
+def _ugly_lines(info: Any) -> None:
+    info.files.append(UGLY)
+    info.frames_by_id[1].func = UGLY
+    info.frames_by_id[2].file_index = -(2**31)
+    info.traces_by_id[1].frame_id.extend([1, 2, 3])
+    info.name_to_trace_id.update({f"MatMul@{UGLY}": 1, "MatMul@": 7, UGLY: 1})
+
+
+def _billions_of_frames(info: Any) -> None:
+    """In one long trace that many ops share."""
+    info.frames_by_id[1].line = 1
+    info.traces_by_id[1].frame_id.extend([1] * 100_000)
+    info.name_to_trace_id.update({f"op{number}@": 1 for number in range(50_000)})
+
+
+def _noise_for_lines(saved: Path) -> None:
+    (saved / "debug").mkdir()
+    (saved / DEBUG_INFO).write_bytes(b"\xff" * 100)
+
+
 def _extra_is_a_file(saved: Path) -> None:
     (saved / "assets.extra").write_bytes(b"")
 
@@ -183,6 +215,9 @@ MODELS: dict[str, Callable[[Path], object]] = {
     "a link to a folder above": _linked("..", "assets/loop"),
     "a link to a device": _linked("/dev/zero"),
     "a pipe": lambda saved: os.mkfifo(saved / "assets" / "pipe"),
+    "ugly lines": _with_lines(_ugly_lines),
+    "billions of frames": _with_lines(_billions_of_frames),
+    "noise for lines": _noise_for_lines,
     "extra is a file": _extra_is_a_file,
     "report is a folder": _report_is_a_folder,
     "a folder as data": _data_is_a_folder,

@@ -55,6 +55,17 @@ def test_an_op_in_a_function_that_is_called_is_traced_too() -> None:
     assert op(report, "MatMul").source.endswith(", in classify")
 
 
+def test_an_op_of_a_saved_model_is_traced_if_lines_were_saved(tmp_path: Path) -> None:
+    model = tf.Module()
+    model.call = tf.function(lambda x: classify(x) + 1, input_signature=[tf.TensorSpec(X.shape)])
+    for name, saves in {"with": True, "without": False}.items():
+        options = tf.saved_model.SaveOptions(save_debug_info=saves)
+        tf.saved_model.save(model, str(tmp_path / name), signatures=model.call, options=options)
+        found = op(mixdown.explain(tmp_path / name, policy=EVERYWHERE), "MatMul").source
+        assert found.startswith(f"{__file__}:") is saves
+        assert found.endswith(", in classify") is saves
+
+
 def test_an_op_of_a_keras_layer_has_no_line_of_the_users() -> None:
     report = mixdown.explain(dense(4, 8), policy=EVERYWHERE)
     assert op(report, "MatMul").source == ""

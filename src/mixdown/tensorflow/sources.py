@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
     from mixdown.core import Graph
 
+MOST_FRAMES = 10_000_000
+"""More than the largest models have: debug info from anywhere must not fill the memory."""
+
 LIBRARIES = ("tensorflow", "keras", "tf_keras")
 Lookup = dict[str, str]
 """Op -> its line."""
@@ -40,6 +43,12 @@ def of_graph_def(graph: Graph, graph_def: Any) -> list[str]:
     return _looked_up(graph, lambda function: {} if function else own)
 
 
+def of_saved_model(graph: Graph, debug_info: Any) -> list[str]:
+    """Per op, its line, as the debug info in the folder of a SavedModel tells it, which names ops `op@function`."""
+    lines = _lines(debug_info)
+    return [lines.get(f"{op.name}@{op.function}", "") for op in graph.ops]
+
+
 def _looked_up(graph: Graph, lookup: Callable[[str], Lookup]) -> list[str]:
     known = {function: lookup(function) for function in {op.function for op in graph.ops}}
     return [known[op.function].get(op.name, "") for op in graph.ops]
@@ -50,7 +59,16 @@ def _registered(context: Any, function: str) -> Lookup:
 
 
 def _lines(debug_info: Any) -> Lookup:
+    if _frames(debug_info) > MOST_FRAMES:
+        return {}
     return {name: _line(trace) for name, trace in LoadTracesFromDebugInfo(debug_info).items()}
+
+
+def _frames(debug_info: Any) -> int:
+    """How many frames the traces have: any number of ops may share a long one."""
+    shared = {number: len(trace.frame_id) for number, trace in debug_info.traces_by_id.items()}
+    own = sum(len(trace.file_line_cols) + len(trace.frame_id) for trace in debug_info.traces.values())
+    return own + sum(shared.get(number, 0) for number in debug_info.name_to_trace_id.values())
 
 
 def _line(trace: Iterable[Any]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tensorflow.core.framework import graph_pb2
+from tensorflow.core.framework import graph_debug_info_pb2, graph_pb2
 from tensorflow.core.protobuf import saved_model_pb2
 
 from mixdown.core import GraphError
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SAVED_MODEL = "saved_model"
+DEBUG_INFO = "debug/saved_model_debug_info.pb"
+"""Where a SavedModel keeps source lines, if it was saved with `tf.saved_model.SaveOptions(save_debug_info=True)`."""
+
 INTERNAL = "__saved_model"
 """How the signatures begin that TensorFlow adds for itself."""
 
@@ -26,6 +29,7 @@ class StoredGraph(NamedTuple):
     graph_def: Any
     feeds: tuple[str, ...]
     fetches: tuple[str, ...]
+    debug_info: Any = None  # of the SavedModel it lies in, if that was saved with it
 
 
 def load(path: Path, signatures: Collection[str] = ()) -> list[StoredGraph]:
@@ -67,7 +71,10 @@ def _signatures(folder: Path, wanted: Collection[str]) -> list[StoredGraph]:
         raise GraphError(f"{folder} has no signature {', '.join(unknown)}; it has {', '.join(known) or 'none'}.")
     if not known:
         raise GraphError(f"{folder} has no signatures: save it with tf.saved_model.save(..., signatures=...).")
-    return [_signature(name, meta) for name in known if not wanted or name in wanted]
+    lines = folder / DEBUG_INFO
+    debug_info = _parse(lines, graph_debug_info_pb2.GraphDebugInfo, "debug info") if is_file(lines) else None
+    stored = [_signature(name, meta) for name in known if not wanted or name in wanted]
+    return [one._replace(debug_info=debug_info) for one in stored]
 
 
 def _signature(name: str, meta: Any) -> StoredGraph:

@@ -77,6 +77,8 @@ class GraphSubject(NamedTuple):
         facts = rewrite.facts()
         if self.user is not None:
             facts = facts._replace(sources=sources.of_graph(rewrite.plan.graph, self.user))
+        if self.stored.debug_info is not None:
+            facts = facts._replace(sources=sources.of_saved_model(rewrite.plan.graph, self.stored.debug_info))
         idle = idle_overrides(rewrite)
         return Outcome(self.stored.name, "graph", rewrite.plan, [rewrite.graph_def], facts, idle)
 
