@@ -170,8 +170,12 @@ with tf.Graph().as_default():
     print(hook.sessions_exist())
     session.close()
     print(hook.sessions_exist())
+    forgotten = [tf.compat.v1.Session()]
+    forgotten.append(forgotten)
+    del forgotten
+    print(hook.sessions_exist())
 """
-    assert in_a_process_of_its_own("-c", script).split() == ["False", "False", "True", "False"]
+    assert in_a_process_of_its_own("-c", script).split() == ["False", "False", "True", "False", "False"]
 
 
 FAILURES = {
