@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,6 +56,15 @@ def test_a_plan_knows_whether_it_does_anything() -> None:
 def test_rules_that_match_nothing_are_told() -> None:
     plan = plan_of(f"deny name=^t$\nkeep scope=nowhere\nallow name=b attribute=U\nallow Lgamma\n{TEXT}")
     assert [rule.subject for rule in plan.idle_overrides] == ["scope='nowhere'", "name='b', attribute='U'"]
+
+
+@pytest.mark.parametrize("strategy", ["grappler", "optimal"])
+@pytest.mark.parametrize(("category", "paint"), [("infer", LOW), ("clear", LOW), ("keep", FULL), ("deny", FULL)])
+def test_a_kind_that_is_put_on_a_list_is_treated_so(strategy: str, category: str, paint: Paint) -> None:
+    graph, policy = parse([f"{category} Lgamma", "a = MatMul(x, w)", "t = Lgamma(a)", "b = MatMul(t, w)"])
+    plan = make_plan(graph, replace(policy, strategy=strategy))
+    (site,) = (site for site, kind in enumerate(graph.kinds) if kind == "Lgamma")
+    assert plan.paints[site] is paint
 
 
 def test_a_law_that_cannot_be_kept_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
