@@ -90,7 +90,7 @@ def of_module(name: str) -> Iterator[Mutant]:
     """Every fault in one module."""
     for index, node in enumerate(list(ast.walk(ast.parse(path_of(name).read_text(encoding="utf-8"))))):
         line = getattr(node, "lineno", 0)
-        if fault := broken(node):
+        if not is_for_types(node) and (fault := broken(node)):
             yield Mutant(name, index, line, fault)
 
 
@@ -116,8 +116,6 @@ def broken(node: ast.AST) -> str:
         case ast.Constant(value=int() as number):
             node.value = number + 1
             fault = f"{number} -> {node.value}"
-        case ast.If(test=ast.Name(id="TYPE_CHECKING")):  # what is below is read by type checkers alone
-            return ""
         case ast.If() | ast.IfExp() | ast.While():
             node.test = ast.UnaryOp(ast.Not(), node.test)
             fault = "condition negated"
@@ -128,6 +126,11 @@ def broken(node: ast.AST) -> str:
             node.value = ast.Constant(None)
             fault = "statement left out"
     return fault
+
+
+def is_for_types(node: ast.AST) -> bool:
+    """Whether what is below is read by type checkers alone."""
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
 
 
 def is_annotation(node: ast.BinOp) -> bool:

@@ -152,7 +152,7 @@ def flow_and_count(plan: Plan) -> tuple[int, int]:
         for site, stroke in stage(scene, canvas).items():
             canvas[site] = stroke.paint
     for site, strokes in enumerate(plan.strokes):
-        canvas[site] = Paint.FULL if strokes[-1].stage == "alone" else canvas[site]
+        canvas[site] = Paint.FULL if strokes[-1].stage in ("alone", "digits") else canvas[site]
     problem = Problem(scene, canvas)
     free = set(problem.vertices)
     least = sum(prices.low(site) for site in range(len(graph.sites)))

@@ -20,7 +20,7 @@ ORDER = {
     ),
     "optimal": (
         *("seed", "freeze_lists", "taint", "match_lists", "strip"),
-        *("spare_tables", "spare_updates", "unite", "alone", "cut", "rest", "worth"),
+        *("spare_tables", "spare_updates", "unite", "digits", "alone", "cut", "rest", "worth"),
     ),
 }
 """Strategy -> its stages in order; a cause was painted before its effect, or by the same stage."""
@@ -73,6 +73,7 @@ RULES: dict[str, Rule] = {
     "strip": lambda at: FULL if not at.legal else None,
     "match_loops": like_its_causes,
     "retarget": low_beside_low,
+    "digits": lambda _: FULL,
     "alone": lambda _: FULL,
     "worth": lambda _: FULL,
     "rest": lambda _: FULL,

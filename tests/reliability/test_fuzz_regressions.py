@@ -56,3 +56,17 @@ def test_a_loop_does_not_round_what_stays_float32() -> None:
     with mixdown.rewriting(policy):
         mixed = carried(x)
     np.testing.assert_array_equal(mixed, tf.abs(x))
+
+
+def test_a_branch_that_stays_float32_reads_what_was_handed_to_it_unrounded() -> None:
+    weight = tf.constant([[0.5, 0.25], [0.125, 1.0]])
+
+    @tf.function
+    def chosen(x: Any, index: Any) -> Any:
+        products = [lambda: tf.matmul(x, weight), lambda: tf.matmul(weight, x)]
+        return tf.matmul(x, x), tf.switch_case(index, [*products, lambda: tf.exp(x)])
+
+    x = tf.constant([[1.0 + 2**-15, 2.0], [3.0, -4.0]])
+    with mixdown.rewriting(mixdown.Policy(devices="all")):
+        _, mixed = chosen(x, tf.constant(2))
+    np.testing.assert_array_equal(mixed, tf.exp(x))

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras
+from tests.tensorflow.session_lab import close_sessions
 
 import mixdown
 from mixdown.tensorflow.enable import switch
@@ -160,6 +161,11 @@ MISUSE = {
     no_eligible_device: "there is no GPU",
     decorated_inner_function: "decorate the outermost one",
 }
+
+
+@pytest.fixture(autouse=True, scope="module")
+def nothing_left_open() -> None:
+    close_sessions()
 
 
 @pytest.mark.parametrize("script", MISUSE, ids=lambda script: script.__name__)

@@ -12,7 +12,18 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf.config_pb2 import CallableOptions
 from tensorflow.python.client.session import BaseSession
-from tests.tensorflow.session_lab import FULL, LOW, POLICY, Trace, enabled, in_a_process_of_its_own, plainly, square, v1
+from tests.tensorflow.session_lab import (
+    FULL,
+    LOW,
+    POLICY,
+    Trace,
+    close_sessions,
+    enabled,
+    in_a_process_of_its_own,
+    plainly,
+    square,
+    v1,
+)
 
 from mixdown.core import MixdownWarning, Policy
 from mixdown.tensorflow import session as hook
@@ -25,9 +36,7 @@ ORIGINALS = {name: getattr(BaseSession, name) for name in ("__init__", *hook._ME
 
 @pytest.fixture(autouse=True, scope="module")
 def nothing_left_open() -> None:
-    """Close the sessions that other tests in this process left open."""
-    for session in list(hook._twinned):
-        session.close()
+    close_sessions()
 
 
 @pytest.fixture(autouse=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
+from mixdown.core.digits import wasteful
 from mixdown.core.flow import SINK, SOURCE, Cut, Network
 from mixdown.core.graph import Role
 from mixdown.core.paint import Canvas, Paint, Stroke, Strokes
@@ -45,29 +46,29 @@ def unite(scene: Scene, canvas: Canvas) -> Strokes:
 
 def cut(scene: Scene, canvas: Canvas) -> Strokes:
     """Every site that may be either gets the paint that moves the fewest bytes overall."""
-    alone: Strokes = {}
+    refused: Strokes = {}
     while True:
-        settled: Canvas = [Paint.FULL if site in alone else paint for site, paint in enumerate(canvas)]
+        settled: Canvas = [Paint.FULL if site in refused else paint for site, paint in enumerate(canvas)]
         problem = Problem(scene, settled)
         if not problem.vertices:
-            return alone
+            return refused
         side = problem.solve().source_side
         low = {site: vertex in side for site, vertex in problem.vertices.items()}
         final: Canvas = [
             (Paint.LOW if low[site] else Paint.FULL) if site in problem.vertices else paint or Paint.FULL
             for site, paint in enumerate(settled)
         ]
-        lonely = _lonely(scene, final)
-        if not lonely:
+        faults = dict.fromkeys(wasteful(scene, final), "digits") | dict.fromkeys(_lonely(scene, final), "alone")
+        if not faults:
             break
-        alone.update((site, Stroke(Paint.FULL, "alone")) for site in lonely)
+        refused.update((site, Stroke(Paint.FULL, fault)) for site, fault in faults.items())
     causes = _causes(scene, problem, final)
     spared = problem.spared(final)
     decided = {
         site: Stroke(Paint.LOW if low[site] else Paint.FULL, "cut", causes.get(site, ()), spared[vertex])
         for site, vertex in problem.vertices.items()
     }
-    return decided | alone
+    return decided | refused
 
 
 class Problem:

@@ -166,7 +166,7 @@ def _may_carry(scene: Scene, wet: Canvas, tie: Tie) -> int | None:
         return None
     sources = [site for member in tie.sites for site in graph.predecessors[member] if site not in own]
     readers = [site for member in tie.sites for site in graph.successors[member] if site not in own]
-    sinks = [site for site in readers if not _is_unread(scene, site)]
+    sinks = [site for site in readers if not is_unread(scene, site)]
     low = [site for site in sources if wet[site] is Paint.LOW]
     if low and not any(_stays_full(scene, wet, site) for site in sources):
         return low[0]
@@ -179,7 +179,7 @@ def _stays_full(scene: Scene, wet: Canvas, site: int) -> bool:
     return decided and scene.graph.sites[site].role is not Role.CONDUIT
 
 
-def _is_unread(scene: Scene, site: int) -> bool:
+def is_unread(scene: Scene, site: int) -> bool:
     """Whether a site only moves a value that nobody reads: then it does not mind which paint it gets."""
     return scene.categories[site] is Category.CLEAR and scene.supports[site] and not scene.graph.successors[site]
 

@@ -35,6 +35,7 @@ REASONS = {
 
 UNCAUSED = {
     "worth": "the graph as a whole is not predicted to gain enough to be changed",
+    "digits": "it carries a value into or out of a function, and an op that stays float32 reads it",
     "alone": "no chain of low ops would lead from an allow op to it",
     "spare_updates": "no allow op comes after it: it puts the last touch to a result",
 }
