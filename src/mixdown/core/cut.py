@@ -31,9 +31,10 @@ ALWAYS = 1 << 200
 
 def unite(scene: Scene, canvas: Canvas) -> Strokes:
     """Tied sites of which one cannot be low are full; of which one is low, low."""
-    free = _free(scene, canvas)
+    groups = _groups(scene)
+    free = _free(scene, canvas) if groups else []
     strokes: Strokes = {}
-    for group in _groups(scene):
+    for group in groups:
         culprit = next((site for site in group if canvas[site] is not Paint.LOW and not free[site]), None)
         leader = culprit if culprit is not None else next((s for s in group if canvas[s] is Paint.LOW), None)
         if leader is not None:
@@ -82,7 +83,7 @@ class Problem:
             self.vertices.get(site, SOURCE if paint is Paint.LOW else SINK) for site, paint in enumerate(canvas)
         ]
         self.prices.expect(site for site, vertex in enumerate(self._of) if vertex != SINK)
-        self.saving = {site: self.prices.full(site) - self.prices.low(site) for site in self.vertices}
+        self.saving = {site: self.prices.saving(site) for site in self.vertices}
         self.edges = self._edges()
 
     def _number(self, canvas: Canvas) -> dict[int, int]:

@@ -61,11 +61,15 @@ class Prices:
         graph = self.graph
         if graph.sites[site].role is Role.CONDUIT or graph.kinds[site] in MOVES_NOTHING:
             return 0
-        return LOW_BYTES * sum(self.elements(tensor) for tensor in graph.touched[site])
+        return LOW_BYTES * sum(map(self.elements, graph.touched[site]))
 
     def full(self, site: int) -> int:
         """What it moves in float32."""
         return 2 * self.low(site)
+
+    def saving(self, site: int) -> int:
+        """What the op saves by 16 bits; less than nothing if it loses."""
+        return self.full(site) - self.low(site)
 
     def cast(self, tensor: int) -> int:
         """What a cast of a tensor moves."""

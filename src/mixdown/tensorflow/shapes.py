@@ -90,21 +90,28 @@ class _Bodies:
         self.number = {chapter.body.function: index for index, chapter in enumerate(chapters)}
         self.handles = _spread_handles(chapters, library, self.number, handles)
         self._asked: set[str] = set()
+        self._told: Iterable[Place] = ()
         self._expected: dict[int, set[int]] = {}  # per body, nodes; empty if nobody told
         self._calls = cache(self._calls_in)
         self.graph = cache(self._graph)
         self.operation = cache(self._operation)
 
     def expect(self, places: Iterable[Place]) -> None:
-        """Learn where the values are made that will be asked for. Results of functions may always be."""
-        expected = {
+        """Learn where the values are made that will be asked for; looked at when the first one is."""
+        self._told = places
+
+    def _look_ahead(self) -> None:
+        """Sort what is expected by body. Results of functions may always be asked for."""
+        if not self._told:
+            return
+        self._expected = {
             index: {node for node, _ in chapter.wiring.results if node >= 0}
             for index, chapter in enumerate(self.chapters)
         }
-        for place in places:
+        for place in self._told:
             if place.node >= 0:
-                expected[place.body].add(place.node)
-        self._expected = expected
+                self._expected[place.body].add(place.node)
+        self._told = ()
 
     def shape(self, place: Place) -> Shape:
         """The shape of one value."""
@@ -132,6 +139,7 @@ class _Bodies:
             self._asked.discard(function)
 
     def _operation(self, body: int, name: str) -> Any:
+        self._look_ahead()
         for whole in (not self._expected, True):
             graph = self.graph(body, whole=whole)
             if graph is not None and name in graph.operations:
