@@ -1,9 +1,10 @@
-"""The last line of a test run: how much the reliability tests went through.
+"""What all tests share, and the last line of a run: how much the reliability tests went through.
 
-It stands here and not in `tests/reliability`, because under xdist the process that prints collects no tests and so
-reads no conftest below this one. The counts travel with the tests' reports, as user properties.
+That line stands here and not in `tests/reliability`, because under xdist the process that prints collects no tests and
+so reads no conftest below this one. The counts travel with the tests' reports, as user properties.
 """
 
+import gc
 import os
 from collections import Counter
 from collections.abc import Sequence
@@ -18,6 +19,13 @@ settings.load_profile("repeatable")
 
 FOLDER: Final = "tests/reliability/"
 FUZZ: Final = "fuzz "  # kinds of random programs: "fuzz functions", "fuzz sessions"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def only_new_objects_are_collected() -> None:
+    """What earlier modules left is not searched for garbage again: with TensorFlow loaded that takes seconds."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -24,6 +24,7 @@ PROMISES = {
     "xla.py": ["largest relative error: 0.00", "(MatMul) is float16"],
     "rewrite_graph.py": ["float32 ops run in float16", "Every op and every cast: mixdown-report.html"],
 }
+QUICK = {"keras_fit.py", "custom_loop.py", "v1_session.py", "old_script.py"}
 STARTED = {"old_script.py": ["-m", "mixdown", "run", "--devices", "GPU,CPU"]}
 
 
@@ -35,7 +36,9 @@ def run(name: str, folder: Path) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("name", PROMISES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in PROMISES]
+)
 def test_example_does_what_it_promises(name: str, tmp_path: Path) -> None:
     printed = run(name, tmp_path)
     assert [promise for promise in PROMISES[name] if promise not in printed] == [], printed

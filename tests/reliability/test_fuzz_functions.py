@@ -11,7 +11,7 @@ CASES = st.tuples(programs(), settings_of(compiled=False, tapes=[""]), policies(
 
 
 def test_a_function_keeps_its_surface_its_bounds_and_float32(tally: Tally) -> None:
-    tally("fuzz functions", hunt(check_function, CASES, 80))
+    tally("fuzz functions", hunt(check_function, CASES, 100))
 
 
 @pytest.mark.slow

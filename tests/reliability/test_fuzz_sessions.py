@@ -11,7 +11,7 @@ CASES = st.tuples(programs(stores=False), settings_of_sessions(), policies())
 
 
 def test_a_session_keeps_its_surface_its_bounds_and_float32(tally: Tally) -> None:
-    tally("fuzz sessions", hunt(check_session, CASES, 40))
+    tally("fuzz sessions", hunt(check_session, CASES, 20))
 
 
 @pytest.mark.slow
