@@ -40,10 +40,17 @@ def _is_low_conduit(scene: Scene, paints: Sequence[Paint | None], tie: Tie) -> b
 
 
 def _loses_nothing(scene: Scene, low: Sequence[bool], tie: Tie) -> bool:
-    """Whether what a tie carries is made by low sites alone, or read by such alone."""
+    """Whether no full value that a tie takes in gets to a full reader.
+
+    What comes out of a loop is what its body made: that the loop takes something in does not count there.
+    """
     graph, own = scene.graph, {*tie.sites, *tie.followers}
-    sources = [site for member in tie.sites for site in graph.predecessors[member] if site not in own]
-    readers = [site for member in tie.sites for site in graph.successors[member] if site not in own]
-    return (bool(sources) and all(low[site] for site in sources)) or all(
-        low[site] for site in readers if not is_unread(scene, site)
-    )
+    full = {site for site in tie.sites if any(not low[s] for s in graph.predecessors[site] if s not in own)}
+    reached = {site for site in full if own.isdisjoint(graph.predecessors[site])}
+    queue = sorted(full)
+    for here in queue:
+        onward = own.intersection(graph.successors[here]) - reached
+        reached |= onward
+        queue.extend(sorted(onward))
+    readers = (s for site in reached for s in graph.successors[site] if s not in own)
+    return all(low[site] or is_unread(scene, site) for site in readers)
