@@ -19,7 +19,7 @@ help: ## list the tasks
 demo: .venv/.ready ## install, then train a network in float32 and mixed, and compare
 	@$(BIN)/python -m mixdown demo
 
-test: lint types layers unit ## install, then lint, types, layers and the tests (under 12 minutes)
+test: lint types layers unit ## install, then lint, types, layers and the quick tests
 
 test-all: lint types layers ## everything, the slow tests included, with coverage
 	$(BIN)/python -m pytest -n 2 --dist loadfile --hypothesis-profile=searching --cov --cov-report=

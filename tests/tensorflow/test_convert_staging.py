@@ -15,7 +15,7 @@ from mixdown.tensorflow.convert.staging import SUFFIX, staged
 
 FRESH = multiprocessing.get_context("forkserver")
 FRESH.set_forkserver_preload(["mixdown.tensorflow.convert"])  # TensorFlow is imported once, not at every attempt
-ATTEMPTS = 20
+ATTEMPTS = 12
 
 
 @pytest.fixture(scope="module")
@@ -73,12 +73,13 @@ def test_killed_at_any_moment_the_destination_is_absent_or_complete(
 ) -> None:
     whole, duration = complete
     moments = random.Random(7)  # noqa: S311 - no secret
-    killed = 0
-    for attempt in range(ATTEMPTS):
+    killed = attempt = 0
+    while killed < ATTEMPTS:  # one that is through already does not count: a machine's pace changes
+        attempt += 1
+        assert attempt <= 5 * ATTEMPTS
         target = tmp_path / f"{attempt}"
         killed += killed_at(moments.uniform(0, duration), saved, target, "float16")
         assert not target.exists() or contents(target) == whole
-    assert killed > ATTEMPTS / 5
 
 
 def test_killed_while_it_overwrites_the_destination_is_the_old_or_the_new(

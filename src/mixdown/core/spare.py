@@ -26,8 +26,6 @@ def spare_tables(scene: Scene, canvas: Canvas) -> Strokes:
     graph = scene.graph
     kinds = graph.kinds
     lookups = [kind in LOOKUPS for kind in kinds]
-    if True not in lookups:
-        return {}
     reads = [
         index
         for index, (kind, site) in enumerate(zip(kinds, graph.sites, strict=True))
