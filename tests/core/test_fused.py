@@ -56,6 +56,11 @@ def test_a_view_costs_nothing_and_is_looked_through() -> None:
     assert prices(plan, "a") == (2 * 2, 4 * 2)
 
 
+def test_a_value_and_a_view_of_it_are_one_stored_value() -> None:
+    plan = planned("a = MatMul(x, w)", "v = Reshape(a)", "m = Mul(v, a)", "p = Relu(m)", "q = Neg(m)")
+    assert prices(plan, "m") == (0, 0)
+
+
 def test_a_costly_function_that_several_read_is_kept() -> None:
     kept = planned("a = MatMul(x, w)", "t = Tanh(a)", "p = Relu(t)", "q = Neg(t)")
     again = planned("a = MatMul(x, w)", "t = Relu(a)", "p = Relu(t)", "q = Neg(t)")

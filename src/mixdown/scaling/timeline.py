@@ -52,8 +52,8 @@ def told(law: Law | None, steps: int, scale: float, skips: Sequence[SkippedStep]
 def good_run(law: Law, at: int, state: State, *, until: int) -> Iterator[Moment]:
     """The moments after each growth on the way to a step, and the moment before that step; none if it is here."""
     while at < until:
-        if grown(law, state.scale, choose) == state.scale:  # it has nowhere to go
-            yield until, State(state.scale, (state.good_steps + until - at) % law.increment_period, 0)
+        if grown(law, state.scale, choose) == state.scale:  # it has nowhere to go: good steps need not be counted
+            yield until, state._replace(bad_steps=0)
             return
         stride = min(law.increment_period - state.good_steps, until - at)
         last = state._replace(good_steps=state.good_steps + stride - 1)
