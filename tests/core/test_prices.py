@@ -21,12 +21,12 @@ LINES = ["a = MatMul(x, w)", "r = Relu(a)", "b = MatMul(r, v)"]
 class Asked(ShapesOnDemand):
     """Shapes that note what they were told to expect."""
 
-    def __init__(self, count: int) -> None:
-        self.count = count
+    def __init__(self, length: int) -> None:
+        self.length = length
         self.expected: set[int] = set()
 
     def __len__(self) -> int:
-        return self.count
+        return self.length
 
     def __getitem__(self, tensor: Any) -> Any:
         return (2, 3)
