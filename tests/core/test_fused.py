@@ -82,6 +82,12 @@ def test_a_value_of_two_stored_ones_is_kept_if_it_is_worked_into_more(readers: l
     assert prices(plan, "s") == ((2 * count, 4 * count) if kept else (0, 0))
 
 
+@pytest.mark.parametrize(("size", "counts"), [(N // 2, True), (N // 2 - 1, False)])
+def test_a_stored_value_counts_from_half_the_size_on(size: int, *, counts: bool) -> None:
+    lines = ("a = MatMul(x, w)", "b = MatMul(x, v)", "s = Sub(a, b)", "p = Neg(s)", "q = Square(s)")
+    assert prices(planned(f"shape b {size}", *lines), "s") == ((2 * 3, 4 * 3) if counts else (0, 0))
+
+
 def test_a_value_of_three_stored_ones_is_kept_for_reductions_too() -> None:
     plan = planned(
         "a = MatMul(x, w)", "b = MatMul(x, v)", "c = MatMul(x, u)", "s = SelectV2(a, b, c)", "p = Sum(s)", "q = Max(s)"

@@ -1,5 +1,6 @@
 """The laws of the loss-scale machine, on Python and NumPy numbers."""
 
+from dataclasses import FrozenInstanceError
 from typing import Any
 
 import numpy as np
@@ -67,6 +68,12 @@ stories = st.text("gb", max_size=60)
 )
 def test_story(law: Law, story: str, scales: list[float]) -> None:
     assert [state.scale for state in run(law, story)] == scales
+
+
+def test_a_law_that_was_checked_stays_as_it_is() -> None:
+    with pytest.raises(FrozenInstanceError):
+        Law().floor = 0.0  # type: ignore[misc]
+    assert len({Law(), Law(), Law(16)}) == 2
 
 
 def test_the_default_scale_doubles_after_2000_good_steps_and_not_before() -> None:
