@@ -171,6 +171,13 @@ def test_the_argument_of_a_compiled_function_is_cast_by_who_reads_it() -> None:
     assert bonds(again, "w", "a") == [(2, False)]
 
 
+def test_what_is_made_outside_costs_a_kernel_for_its_cast_whoever_reads_it() -> None:
+    graph = planned("n = Sqrt(x)", "a = MatMul(n, w)").graph
+    ops = tuple(op._replace(compiled=op.kind != "Placeholder") for op in graph.ops)
+    plan = make_plan(Graph(ops, graph.sites, graph.tensors, shapes=graph.shapes), Policy(devices="all"))
+    assert bonds(plan, "x", "n") == bonds(plan, "w", "a") == [(6, False)]
+
+
 def test_a_bond_past_a_view_is_paid_whatever_the_view_is() -> None:
     plan = planned("t = Lgamma(x)", "v = Identity(t)", "a = MatMul(v, w)")
     sites = {op.name: op.sites[0] for op in plan.graph.ops}
