@@ -6,7 +6,8 @@ import pytest
 from tests.goldens.language import parse
 
 from mixdown.core import Graph, Paint, Plan, Policy, make_plan
-from mixdown.core.prices import GUESS, Prices
+from mixdown.core.fused import HINT
+from mixdown.core.prices import GUESS, Bond, Prices
 
 N = 1000
 
@@ -129,6 +130,14 @@ def test_a_clear_reader_agrees_with_a_value_that_others_read_too() -> None:
     plan = planned("a = MatMul(x, w)", "n = Sqrt(a)", "r = Relu(n)", "p = Square(n)")
     assert bonds(plan, "n", "r") == [(4, False)]
     assert bonds(plan, "n", "p") == []
+
+
+@pytest.mark.parametrize(("kind", "drawn"), [("Relu", True), ("Tanh", False)])
+def test_only_a_clear_op_is_drawn_to_its_readers_where_nothing_else_is_at_stake(kind: str, *, drawn: bool) -> None:
+    plan = planned("a = MatMul(x, w)", f"r = {kind}(a)", "b = MatMul(r, w)")
+    sites = {op.name: op.sites[0] for op in plan.graph.ops}
+    (made,) = (index for index, tensor in enumerate(plan.graph.tensors) if tensor.site == sites["r"])
+    assert (Bond((sites["b"],), HINT) in plan.scene.prices.bonds(made)) is drawn
 
 
 def test_a_cast_between_two_library_calls_finds_nothing_to_fuse_with() -> None:

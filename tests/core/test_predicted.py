@@ -9,7 +9,7 @@ from tests.core.strategies import graphs
 from tests.goldens.language import parse
 
 from mixdown.core import Graph, Paint, Policy, make_plan
-from mixdown.core.machines import MACHINES, Kernel
+from mixdown.core.machines import MACHINES, Kernel, Machine
 from mixdown.core.predicted import TimePrices, predict
 from mixdown.rules import RULE_SETS
 
@@ -28,6 +28,24 @@ def test_a_machine_is_bound_by_arithmetic_or_by_memory(machine: object) -> None:
     assert set(its.arithmetic) == {"float32", "float16", "bfloat16"}
     assert its.time(Kernel("MatMul", int(its.arithmetic["float32"] * 1e12), 0), "float32") == pytest.approx(1)
     assert its.time(Kernel("Relu", 1, int(its.memory * 1e9) // 2), "float16") == pytest.approx(1)
+
+
+@pytest.mark.parametrize("machine", MACHINES.values(), ids=list(MACHINES))
+def test_no_machine_is_faster_in_float32_than_in_the_16_bits_it_was_made_for(machine: Machine) -> None:
+    assert machine.arithmetic["float32"] <= max(machine.arithmetic["float16"], machine.arithmetic["bfloat16"])
+
+
+def test_the_arithmetic_of_an_op_counts_once_however_many_types_it_has() -> None:
+    lines = ["a = MatMul(x, U:s)", "o = Lgamma(a)", "p = Lgamma(a.U)", *(f"shape {name} 1" for name in "xsaop")]
+    graph = worked(parse(lines)[0], 10**12)
+    assert len(next(op for op in graph.ops if op.name == "a").sites) == 2
+    assert predict(make_plan(graph, Policy()), MACHINES["V100"]).float32 == pytest.approx(1 / 15.7, rel=1e-3)
+
+
+def test_a_graph_of_unknown_arithmetic_is_predicted_by_what_it_moves() -> None:
+    graph, _ = parse(CASE)
+    bare = Graph(graph.ops, graph.sites, graph.tensors, shapes=graph.shapes)
+    assert predict(make_plan(bare, Policy()), MACHINES["V100"]).float32 == pytest.approx(8 * 4e6 / 900e9, rel=1e-3)
 
 
 def test_a_prediction_counts_every_op_and_every_cast() -> None:
