@@ -41,9 +41,11 @@ def enabled(policy: Policy = POLICY) -> Iterator[None]:
 
 def close_sessions() -> None:
     """Close every session there is: other tests in this process may have left some open."""
+    gc.unfreeze()  # or the collector does not tell of what earlier modules left
     for thing in gc.get_objects():
         if issubclass(type(thing), BaseSession) and not getattr(thing, "_closed", True):
             thing.close()
+    gc.freeze()
 
 
 def plainly(*, mixed: bool = True) -> Any:
