@@ -46,6 +46,7 @@ def test_every_code_block_does_what_the_page_says(page: Path, verdicts: dict[str
     assert verdicts[str(page)] == "", verdicts[str(page)]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(find_spec("sphinx") is None, reason="needs Sphinx: pip install 'mixdown[docs]'")
 def test_the_pages_build_without_a_warning(tmp_path: Path) -> None:
     run("-m", "sphinx", "-W", "-q", "-b", "html", str(DOCS), str(tmp_path / "html"))

@@ -22,13 +22,13 @@ def assert_parity(recipe: Recipe, low: str) -> None:
     assert differences(dish.graph_def, ours, theirs(dish.graph_def, dish.fetches, low)) == []
 
 
-@settings(repeatable, max_examples=600)
+@settings(repeatable, max_examples=300)
 @given(recipe=recipes())
 def test_types_and_casts_equal_tensorflows_in_float16(recipe: Recipe) -> None:
     assert_parity(recipe, "float16")
 
 
-@settings(repeatable, max_examples=300)
+@settings(repeatable, max_examples=150)
 @given(recipe=recipes())
 def test_types_and_casts_equal_tensorflows_in_bfloat16(recipe: Recipe) -> None:
     assert_parity(recipe, "bfloat16")

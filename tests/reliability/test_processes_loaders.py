@@ -24,6 +24,7 @@ def loaded() -> Any:
     return answer(started("fault_loaders"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 def test_training_does_not_care_who_makes_its_batches(way: str, loaded: Any) -> None:
     weights, made_elsewhere = loaded[way]

@@ -55,6 +55,7 @@ def test_an_optimizer_that_was_traced_can_go(host: str) -> None:
     assert optimizer() is None
 
 
+@pytest.mark.slow
 def test_six_hundred_steps_leave_nothing_behind(tally: Tally) -> None:
     check(*lived(600, 25), allowance=4096)
     tally("soak steps", 600)

@@ -21,8 +21,12 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "accumulation and clipping": {"gradient_accumulation_steps": 3, "global_clipnorm": 0.01},
 }
 
+QUICK = {"global_clipnorm", "weight decay", "moving average, written back", "accumulation and clipping"}
 
-@pytest.mark.parametrize("setting", SETTINGS)
+
+@pytest.mark.parametrize(
+    "setting", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in SETTINGS]
+)
 def test_settings_of_the_inner_optimizer_see_only_good_steps(setting: str) -> None:
     net, plain = (compiled(wrap(adam(**SETTINGS[setting]))) for wrap in (wrapped, bare))
     fit(net, range(8), bad=[1, 4])

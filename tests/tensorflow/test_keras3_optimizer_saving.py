@@ -35,7 +35,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return paths, half_way, summary(net)
 
 
-@pytest.mark.parametrize("kind", ["keras", "checkpoint"])
+@pytest.mark.parametrize("kind", ["keras", pytest.param("checkpoint", marks=pytest.mark.slow)])
 def test_a_run_resumed_in_a_new_process_equals_one_that_never_stopped(kind: str, saved: Any) -> None:
     paths, _, end = saved
     arguments = [kind, paths[kind], str(STOP), str(END), json.dumps(BAD)]

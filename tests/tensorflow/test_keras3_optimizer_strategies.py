@@ -56,6 +56,7 @@ def test_the_same_nan_gets_through_keras_own_wrapper(mirrored: dict[str, Any]) -
     assert all(np.isnan(np.frombuffer(each, "float32")).all() for each in weights)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", RUNS)
 def test_one_device_strategy_is_like_none(run: str, one_device: dict[str, Any]) -> None:
     result = one_device[run]

@@ -54,7 +54,10 @@ print(*(name for name in keras.utils.get_custom_objects() if name.startswith("mi
     assert run.stdout == "mixdown>Keras3LossScaleOptimizer\n", run.stderr
 
 
-@pytest.mark.parametrize("imports", ["import mixdown, keras, tf_keras", "import keras, tf_keras, mixdown"])
+@pytest.mark.parametrize(
+    "imports",
+    ["import mixdown, keras, tf_keras", pytest.param("import keras, tf_keras, mixdown", marks=pytest.mark.slow)],
+)
 @pytest.mark.filterwarnings("ignore:You are saving your model as an HDF5 file")
 def test_saved_models_come_back_in_a_new_process(imports: str, tmp_path: Path) -> None:
     expected = [saved(kind, tmp_path) for kind in FILES]

@@ -116,7 +116,7 @@ def assert_same(ours: tuple[Trace, Ledger], reference: tuple[Trace, Ledger]) -> 
 
 
 @pytest.mark.parametrize("law", LAWS, ids=repr)
-@pytest.mark.parametrize("form", ["graph", "function"])
+@pytest.mark.parametrize("form", ["function", pytest.param("graph", marks=pytest.mark.slow)])
 def test_100000_random_steps_equal_the_pure_machine(form: str, law: Law) -> None:
     numbers = values(LAWS.index(law), STEPS)
     ours = in_graph(law, numbers) if form == "graph" else in_function(law, numbers, jit=False)

@@ -108,6 +108,7 @@ def test_a_broken_file_is_refused_and_the_way_out_told(content: str, message: st
     assert "Measure again with `mixdown doctor --measure`." in str(caught.value)
 
 
+@pytest.mark.slow
 def test_doctor_measures_every_family_on_every_device_and_stores_it(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -45,6 +45,7 @@ def save(net: Any, path: Path) -> str:
     return str(path)
 
 
+@pytest.mark.slow
 def test_a_new_process_goes_on_as_if_nothing_had_happened(tmp_path: Path) -> None:
     arguments, expected = [], []
     for style, name in WAYS:

@@ -61,6 +61,7 @@ def test_the_variables_a_bad_replica_spoiled_are_named(run: str, mirrored: dict[
     assert mirrored[run]["offenders"] == [[name, "NaN"] for name in names]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", ONE_DEVICE)
 def test_one_device_strategy_is_like_none(run: str, one_device: dict[str, Any]) -> None:
     result = one_device[run]
@@ -69,6 +70,7 @@ def test_one_device_strategy_is_like_none(run: str, one_device: dict[str, Any]) 
     assert result["weights"] == [[each.hex()] for each in plain_run(style_of(run), 9, 1, bad=BAD)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", RUNS)
 def test_two_workers_skip_the_same_steps_and_keep_the_same_weights(run: str, workers: list[dict[str, Any]]) -> None:
     expected = [[each.hex()] for each in plain_run(style_of(run), 100, 2, bad=TEN_OF_A_HUNDRED)]

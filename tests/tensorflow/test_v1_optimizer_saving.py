@@ -35,6 +35,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
     return [process(whole, 0, 40), process(parts, 0, 17), process(parts, 17, 40)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["checkpoint", "saver"])
 def test_an_interrupted_run_continues_bit_for_bit(form: str, runs: list[Any]) -> None:
     expected, half, continued = (each[form] for each in runs)

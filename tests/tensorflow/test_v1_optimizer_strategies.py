@@ -108,6 +108,7 @@ def test_one_device() -> None:
     assert_right(finished(started("one_device", 9, BAD, "function"))["function"], 9, BAD, replicas=1)
 
 
+@pytest.mark.slow
 def test_two_workers_with_nan_on_one_of_them_at_10_of_100_steps() -> None:
     cluster = {"worker": [f"127.0.0.1:{port}" for port in free_ports(2)]}
     configs = [json.dumps({"cluster": cluster, "task": {"type": "worker", "index": at}}) for at in range(2)]
