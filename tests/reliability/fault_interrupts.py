@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import sys
 import threading
+import weakref
 from contextlib import contextmanager
 from functools import cache
 from inspect import CO_GENERATOR
@@ -70,6 +71,8 @@ def _watching(on_event: Callable[[], None], places: Collection[str]) -> Iterator
         code = frame.f_code
         if not code.co_filename.startswith(PACKAGE) or (places and code.co_name not in places):
             return None
+        if _is_in_a_finalizer(frame):
+            return None
         inside(frame, event, None)
         return inside if places else None
 
@@ -86,6 +89,13 @@ def _may_be_interrupted(frame: Any, event: str) -> bool:
     if event == "exception" or (event != "line" and frame.f_code.co_flags & CO_GENERATOR):
         return False
     return frame.f_lineno not in _left_at(frame.f_code.co_filename)
+
+
+def _is_in_a_finalizer(frame: Any) -> bool:
+    """Whether Python would print an exception and go on. When garbage is collected depends on all that ran before."""
+    while frame is not None and frame.f_code is not weakref.finalize.__call__.__code__:
+        frame = frame.f_back
+    return frame is not None
 
 
 @cache

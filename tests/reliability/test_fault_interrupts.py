@@ -1,6 +1,7 @@
 """Ctrl-C at any moment of planning, rewriting and registering leaves nothing half done: the next call is right."""
 
 import gc
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -168,6 +169,13 @@ def unhook() -> None:
     session.uninstall()
     for method in (Context.call_function, Context.remove_function):
         assert not hasattr(method, "_mixdown_original")
+
+
+def test_no_interrupt_is_planted_where_python_would_swallow_it() -> None:
+    things = [{1}]
+    weakref.finalize(things[0], scopes.set_process_policy, None)
+    assert count_moments(things.clear) == 0
+    assert count_moments(lambda: scopes.set_process_policy(None)) > 0
 
 
 def test_an_interrupted_block_leaves_no_policy_behind(tally: Tally) -> None:
