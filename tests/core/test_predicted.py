@@ -33,7 +33,7 @@ def test_a_machine_is_bound_by_arithmetic_or_by_memory(machine: object) -> None:
 @pytest.mark.parametrize("machine", MACHINES.values(), ids=list(MACHINES))
 def test_no_machine_is_faster_in_float32_than_in_the_16_bits_it_was_made_for(machine: Machine) -> None:
     assert machine.arithmetic["float32"] <= max(machine.arithmetic["float16"], machine.arithmetic["bfloat16"])
-    assert machine.arithmetic["float16"] <= 8 * machine.arithmetic["float32"]  # V100's Tensor Cores, the largest leap
+    assert machine.arithmetic["float16"] <= 10 * machine.arithmetic["float32"]  # Tensor Cores take 8 for 1
 
 
 def test_the_arithmetic_of_an_op_counts_once_however_many_types_it_has() -> None:
