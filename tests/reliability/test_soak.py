@@ -39,12 +39,12 @@ def lived(steps: int, turn: int) -> tuple[Life, Life]:
     return mixed, plain
 
 
-def check(mixed: Life, plain: Life, allowance: int) -> None:
+def check(mixed: Life, plain: Life) -> None:
     assert len(mixed.functions) == 1, "functions are registered and never removed"
     assert len(mixed.entries) == 1, "mixdown remembers more and more"
     # TensorFlow keeps a little of every function that ever was, and a life with twins has several times as many. The
-    # allowance is for what an allocator does by chance, which counts for less the longer the life.
-    assert mixed.bytes_a_step < 4.0 * max(plain.bytes_a_step, 0.0) + allowance
+    # 512 bytes are for what an allocator does by chance.
+    assert mixed.bytes_a_step < 4.0 * max(plain.bytes_a_step, 0.0) + 512
 
 
 @pytest.mark.parametrize("host", HOSTS)
@@ -56,13 +56,7 @@ def test_an_optimizer_that_was_traced_can_go(host: str) -> None:
 
 
 @pytest.mark.slow
-def test_six_hundred_steps_leave_nothing_behind(tally: Tally) -> None:
-    check(*lived(600, 25), allowance=4096)
-    tally("soak steps", 600)
-
-
-@pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_twenty_thousand_steps_leave_nothing_behind(tally: Tally) -> None:
-    check(*lived(20_000, 125), allowance=512)
+    check(*lived(20_000, 125))
     tally("soak steps", 20_000)
