@@ -26,8 +26,8 @@ test-all: lint types layers ## everything, the slow tests included, with coverag
 	$(BIN)/coverage report --skip-covered --include='*/core/*,*/scaling/*' --fail-under=100
 	$(BIN)/coverage report --format=total --fail-under=92
 
-MATRIX := $(wildcard tests/tensorflow/test_twins_*.py tests/tensorflow/test_session*.py) tests/tensorflow/test_enable.py \
-	tests/tensorflow/test_compat.py tests/tensorflow/test_preview.py tests/tensorflow/test_shapes.py
+MATRIX := tests/tensorflow/calls tests/tensorflow/sessions tests/tensorflow/shapes tests/tensorflow/test_enable.py \
+	tests/tensorflow/test_compat.py tests/tensorflow/explaining/test_preview.py
 
 test-matrix: ## everything that hooks into TensorFlow, on TensorFlow 2.16, 2.18, 2.20 and 2.21
 	@for version in 2.16 2.18 2.20 2.21; do $(MAKE) --no-print-directory .venv-$$version/tested || exit 1; done

@@ -22,8 +22,8 @@ from benchmarks.scaler_overhead import CLOCKS, MODELS, Clock, Step, rounds, trai
 
 import mixdown
 from mixdown.scaling import State, after
-from mixdown.tensorflow.lift import where
-from mixdown.tensorflow.optimizers.keras3 import Keras3LossScaleOptimizer
+from mixdown.tensorflow.loss_scaling.branching import where
+from mixdown.tensorflow.loss_scaling.optimizers.keras3 import Keras3LossScaleOptimizer
 
 LINE = "{:>9} | {:<5} | {:>13} | {:>12} | {:>10}"
 TIMES = 200  # books kept in one call, to be measurable

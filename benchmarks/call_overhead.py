@@ -17,7 +17,8 @@ import tensorflow as tf
 from tensorflow.python.eager import context as eager_context
 
 import mixdown
-from mixdown.tensorflow import functions, hooks, scopes
+from mixdown.tensorflow import install
+from mixdown.tensorflow.calls import active_policy, call_hook
 
 POLICY = mixdown.Policy(devices="all")
 CALLS = 50  # in a row, before the next way takes its turn
@@ -41,8 +42,8 @@ def pairs() -> list[list[Way]]:
     with mixdown.rewriting(POLICY):
         assert bool(tf.math.is_inf(square(x))[0, 0]), "the twin does not run"
     context, name = eager_context.context(), square.get_concrete_function(x).function_def.signature.name.encode()
-    twin = scopes.twins_for(POLICY).known[name, context.device_name].name
-    boundary = functions._wrap_call(_nothing)
+    twin = active_policy.twins_for(POLICY).known[name, context.device_name].name
+    boundary = call_hook._wrap_call(_nothing)
     return [
         [
             Way("nothing", lambda: _nothing(context, name, [x], 1), hooked=False),
@@ -81,8 +82,8 @@ def _nothing(_context: Any, _name: bytes, _inputs: Any, _outputs: int) -> None:
 
 def microseconds(way: Way) -> float:
     """Time of one call, the mean of many in a row."""
-    (functions.install if way.hooked else functions.uninstall)()
-    with scopes.scope(way.policy):
+    (call_hook.install if way.hooked else call_hook.uninstall)()
+    with active_policy.scope(way.policy):
         way.call()
         start = time.perf_counter()
         for _ in range(CALLS):
@@ -95,7 +96,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=300)
     count = parser.parse_args().rounds
-    hooks.install()
+    install.install()
     groups = pairs()
     best = {way.name: float("inf") for group in groups for way in group}
     for _ in range(count):

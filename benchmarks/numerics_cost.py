@@ -23,9 +23,9 @@ import numpy as np
 import tensorflow as tf
 
 import mixdown
-from mixdown.tensorflow.numerics.counts import Counts
-from mixdown.tensorflow.numerics.health import Health
-from mixdown.tensorflow.numerics.runs import Run
+from mixdown.tensorflow.numerics.probing.counts import Counts
+from mixdown.tensorflow.numerics.probing.health import Health
+from mixdown.tensorflow.numerics.probing.runs import Run
 
 POLICY = mixdown.Policy(devices="all")
 LINE = "{:<24} | {:>9} | {:>9} | {:>7} | {:>12} | {:>10} | {:>10} | {:>5}"

@@ -18,12 +18,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run as a script,
 
 import tensorflow as tf
 from benchmarks.corpus import ensure, load
-from tests.reports.browser import READY, Browser, headless
+from tests.reports.rendering.browser import READY, Browser, headless
 
 import mixdown
 from mixdown.reports.build import graph_report
 from mixdown.reports.model import GraphReport, OpRow, Report
-from mixdown.reports.page import page
+from mixdown.reports.rendering.page import page
 
 EXAMPLE = "example: .venv/bin/python benchmarks/page_open.py --graph bert_base --ops 13000 --repeat 5"
 MARKS = """

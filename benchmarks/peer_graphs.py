@@ -13,7 +13,7 @@ from benchmarks.oracle import theirs
 from benchmarks.peer_models import BATCH, build, loss_of
 
 import mixdown
-from mixdown.rules.traits import MOVES_NOTHING
+from mixdown.rules.tensorflow_traits import MOVES_NOTHING
 
 FLOATS = (tf.float32, tf.float16)
 SOURCES = frozenset({"Const", "Placeholder", "ReadVariableOp"})

@@ -24,9 +24,9 @@ import numpy as np
 from benchmarks.scaler_overhead import CLOCKS, Clock, Step, rounds
 
 import mixdown
-from mixdown.core.predicted import predict
-from mixdown.tensorflow.measure import measure_device
-from mixdown.tensorflow.measurements import machine_of, measured, store
+from mixdown.core.pricing.predicted_time import predict
+from mixdown.tensorflow.machine.measure import measure_device
+from mixdown.tensorflow.machine.measurements import machine_of, measured, store
 
 LINE = "{:<12} | {:<5} | {:<24} | {:>9} | {:>8} | {:>8}"
 

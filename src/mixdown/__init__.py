@@ -3,19 +3,19 @@
 from importlib import import_module
 from typing import Any
 
-from mixdown import revival
+from mixdown import keras_registration
 
 __version__ = "0.1.0"
 
 # Public name -> the module that defines it, imported on first use: `import mixdown` needs no framework.
 _HOMES = {
-    "DynamicLossScale": "mixdown.tensorflow.loss_scale",
-    "FixedLossScale": "mixdown.tensorflow.loss_scale",
-    "LossScale": "mixdown.tensorflow.loss_scale",
+    "DynamicLossScale": "mixdown.tensorflow.loss_scaling.loss_scale",
+    "FixedLossScale": "mixdown.tensorflow.loss_scaling.loss_scale",
+    "LossScale": "mixdown.tensorflow.loss_scaling.loss_scale",
     "LossScaleError": "mixdown.scaling",
     "LossScaleWarning": "mixdown.scaling",
-    "LossScaleOptimizer": "mixdown.tensorflow.optimizers",
-    "MixedPrecisionLossScaleOptimizer": "mixdown.tensorflow.optimizers.v1",
+    "LossScaleOptimizer": "mixdown.tensorflow.loss_scaling.optimizers",
+    "MixedPrecisionLossScaleOptimizer": "mixdown.tensorflow.loss_scaling.optimizers.v1",
     "GraphError": "mixdown.core",
     "MixdownError": "mixdown.core",
     "MixdownWarning": "mixdown.core",
@@ -27,13 +27,13 @@ _HOMES = {
     "convert_saved_model": "mixdown.tensorflow.convert",
     "disable_mixed_precision_graph_rewrite": "mixdown.tensorflow.enable",
     "enable_mixed_precision_graph_rewrite": "mixdown.tensorflow.enable",
-    "explain": "mixdown.tensorflow.explain",
-    "preview": "mixdown.tensorflow.explain",
-    "report": "mixdown.tensorflow.process_report",
+    "explain": "mixdown.tensorflow.explaining.explain",
+    "preview": "mixdown.tensorflow.explaining.explain",
+    "report": "mixdown.tensorflow.explaining.process_report",
     "rewrite": "mixdown.tensorflow.scoped",
     "rewriting": "mixdown.tensorflow.scoped",
-    "rewrite_graph_def": "mixdown.tensorflow.rewrite",
-    "summary_op": "mixdown.tensorflow.events",
+    "rewrite_graph_def": "mixdown.tensorflow.writing.graph_def",
+    "summary_op": "mixdown.tensorflow.loss_scaling.tensorboard",
 }
 _MODULES = ("compat", "keras", "numerics")  # public modules, imported on first use too
 
@@ -55,4 +55,4 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-revival.watch()
+keras_registration.watch()

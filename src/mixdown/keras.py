@@ -11,11 +11,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mixdown.reports.model import Report
-    from mixdown.tensorflow.events import Events
-    from mixdown.tensorflow.optimizers.account import Account
+    from mixdown.tensorflow.loss_scaling.optimizers.step_record import Account
+    from mixdown.tensorflow.loss_scaling.tensorboard import Events
 
 LIBRARIES = ("keras", "tf_keras")
-EVENTS = "mixdown.tensorflow.events"  # imports TensorFlow, as does the report: not before they are needed
+EVENTS = (
+    "mixdown.tensorflow.loss_scaling.tensorboard"  # imports TensorFlow, as does the report: not before they are needed
+)
 
 
 class MixedPrecisionCallback:
@@ -101,7 +103,7 @@ class MixedPrecisionCallback:
 
 def report() -> Report:
     """The report of this process."""
-    told: Report = import_module("mixdown.tensorflow.process_report").report()
+    told: Report = import_module("mixdown.tensorflow.explaining.process_report").report()
     return told
 
 

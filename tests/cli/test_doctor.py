@@ -10,7 +10,8 @@ import tensorflow as tf
 
 from mixdown import cli
 from mixdown.core import MixdownError, Policy
-from mixdown.tensorflow import doctor, functions
+from mixdown.tensorflow.calls import call_hook
+from mixdown.tensorflow.explaining import doctor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,9 +50,9 @@ def test_json_says_the_same(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_looking_leaves_no_hook_behind() -> None:
-    before = functions.installed()
+    before = call_hook.installed()
     doctor.examine(Policy(devices="all"))
-    assert functions.installed() == before
+    assert call_hook.installed() == before
 
 
 def mixed_keras(_: pytest.MonkeyPatch) -> Callable[[], None]:
@@ -76,7 +77,7 @@ def moved_boundary(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails() -> None:
         raise MixdownError("TensorFlow 2.99 does not call functions where mixdown expects it.")
 
-    monkeypatch.setattr("mixdown.tensorflow.hooks.install", fails)
+    monkeypatch.setattr("mixdown.tensorflow.install.install", fails)
 
 
 def other_backend(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from tests.core.strategies import graphs
 from mixdown.core import Category, Paint, Plan, Policy, Role, make_plan
 from mixdown.core.casts import casts_of
 from mixdown.core.cut import Problem
-from mixdown.core.flow import SINK, SOURCE, Network
+from mixdown.core.min_cut import SINK, SOURCE, Network
 from mixdown.core.strategies import STRATEGIES
 from mixdown.rules import RULE_SETS
 

@@ -16,7 +16,7 @@ from tests.goldens.record import cases
 
 from mixdown.core import Graph, Paint, Plan, PlanError, Policy, make_plan
 from mixdown.core.check import LAWS, offenders
-from mixdown.core.scene import Scene
+from mixdown.core.policy_view import Scene
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

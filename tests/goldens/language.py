@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from mixdown.core import Agreement, Graph, Op, Policy, Role, Site, Tensor, Tie
-from mixdown.core.measured import Measured, wanted
+from mixdown.core.pricing.measured import Measured, wanted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -6,11 +6,11 @@ import pytest
 import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.numerics.numpy_counts import counted, told
+from tests.tensorflow.numerics.numpy_counts import counted, told
 
 from mixdown.numerics.formats import BOUNDARIES, bits_of, value_of
 from mixdown.numerics.tally import Tally
-from mixdown.tensorflow.numerics.counts import summary
+from mixdown.tensorflow.numerics.probing.counts import summary
 
 # Every float32 is equally likely by its bits, and the neighbours of every boundary are likely.
 BITS = st.one_of(

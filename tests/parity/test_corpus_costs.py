@@ -10,8 +10,8 @@ from tests.core.test_cheapest import flow_and_count
 
 from mixdown import Policy, rewrite_graph_def
 from mixdown.core import Paint
-from mixdown.core.machines import MACHINES
-from mixdown.core.predicted import predict
+from mixdown.core.pricing.machines import MACHINES
+from mixdown.core.pricing.predicted_time import predict
 
 if TYPE_CHECKING:
     from mixdown.core import Plan

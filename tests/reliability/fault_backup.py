@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Any
 
 import tensorflow as tf
-from tests.tensorflow import keras3_training, tf_keras_training
+from tests.tensorflow.loss_scaling.optimizers import keras3_training, tf_keras_training
 
 import mixdown
 

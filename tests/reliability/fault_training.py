@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
-from tests.tensorflow import keras3_training, tf_keras_training
+from tests.tensorflow.loss_scaling.optimizers import keras3_training, tf_keras_training
 
 import mixdown
-from mixdown.tensorflow.optimizers.v1 import MixedPrecisionLossScaleOptimizer
+from mixdown.tensorflow.loss_scaling.optimizers.v1 import MixedPrecisionLossScaleOptimizer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -9,8 +9,8 @@ from tests.reliability.fuzz_programs import BASE, Call, Case, Cond, Loop, Map, P
 from tests.reliability.fuzz_verbs import GROUPS
 
 from mixdown.core import Level, Policy
-from mixdown.core.machines import MACHINES
 from mixdown.core.policy import STRATEGIES
+from mixdown.core.pricing.machines import MACHINES
 from mixdown.rules import RULE_SETS, Category
 from mixdown.rules.rule_set import kinds
 

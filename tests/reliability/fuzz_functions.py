@@ -14,7 +14,7 @@ from tests.reliability.fuzz_reference import Task, disagreements, expected, lowe
 from tests.reliability.fuzz_traced import Traced, dtype_of, given, signature
 
 import mixdown
-from mixdown.tensorflow import scopes
+from mixdown.tensorflow.calls import active_policy
 
 if TYPE_CHECKING:
     from tests.reliability.fuzz_draws import Setting
@@ -92,7 +92,7 @@ def check_function(program: Program, setting: Setting, policy: Policy) -> None:
 
 def _mixed(subject: Subject) -> tuple[dict[str, Any], list[Plan]]:
     """Run a subject in the scope we are in: the results and the plans that were made for it."""
-    twins = scopes.current()
+    twins = active_policy.current()
     assert twins is not None
     earlier = {name for name, _, _ in twins.made()}
     out = subject.run()

@@ -22,7 +22,9 @@ import tensorflow as tf
 from tensorflow.python.eager import context as eager_context
 
 import mixdown
-from mixdown.tensorflow import notices, scopes, usage
+from mixdown.tensorflow.calls import active_policy
+from mixdown.tensorflow.loss_scaling import misuse
+from mixdown.tensorflow.runtime import messages
 
 v1 = tf.compat.v1
 POLICIES = (
@@ -92,8 +94,8 @@ def sample(step: int) -> list[int]:
 
 def remembered() -> int:
     """How many entries mixdown holds in all tables of the process."""
-    tables = [table for twins in scopes.all_twins() for table in vars(twins).values() if isinstance(table, dict)]
-    return sum(map(len, tables)) + len(notices.given()) + len(usage._watched) + len(scopes.all_twins())
+    tables = [table for twins in active_policy.all_twins() for table in vars(twins).values() if isinstance(table, dict)]
+    return sum(map(len, tables)) + len(messages.given()) + len(misuse._watched) + len(active_policy.all_twins())
 
 
 def main(steps: int, turn: int, *, mixed: bool) -> None:

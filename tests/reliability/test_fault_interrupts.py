@@ -16,11 +16,12 @@ from tensorflow.python.eager.context import Context
 from tests.reliability.conftest import Tally
 from tests.reliability.fault_interrupts import count_moments, in_another_thread, interrupted, registered
 from tests.reliability.fault_processes import answer, started
-from tests.tensorflow.session_lab import Trace, plainly, square
-from tests.tensorflow.twins_probe import ON_CPU
+from tests.tensorflow.calls.twins_probe import ON_CPU
+from tests.tensorflow.sessions.session_lab import Trace, plainly, square
 
 import mixdown
-from mixdown.tensorflow import functions, scopes, session
+from mixdown.tensorflow.calls import active_policy, call_hook
+from mixdown.tensorflow.sessions import hook
 
 LARGE = tf.constant([[300.0]])
 v1 = tf.compat.v1
@@ -164,18 +165,18 @@ def enable() -> None:
 
 def unhook() -> None:
     """TensorFlow as it is before the first call, and nothing in it that an interrupt left there."""
-    scopes.set_process_policy(None)
-    functions.uninstall()
-    session.uninstall()
+    active_policy.set_process_policy(None)
+    call_hook.uninstall()
+    hook.uninstall()
     for method in (Context.call_function, Context.remove_function):
         assert not hasattr(method, "_mixdown_original")
 
 
 def test_no_interrupt_is_planted_where_python_would_swallow_it() -> None:
     things = [{1}]
-    weakref.finalize(things[0], scopes.set_process_policy, None)
+    weakref.finalize(things[0], active_policy.set_process_policy, None)
     assert count_moments(things.clear) == 0
-    assert count_moments(lambda: scopes.set_process_policy(None)) > 0
+    assert count_moments(lambda: active_policy.set_process_policy(None)) > 0
 
 
 def test_an_interrupted_block_leaves_no_policy_behind(tally: Tally) -> None:
@@ -184,7 +185,7 @@ def test_an_interrupted_block_leaves_no_policy_behind(tally: Tally) -> None:
     moments = range(count_moments(enter_and_leave, places))
     for moment in moments:
         assert interrupted(enter_and_leave, moment, places)
-        assert scopes.current() is None, moment
+        assert active_policy.current() is None, moment
     tally("faults injected", len(moments))
 
 

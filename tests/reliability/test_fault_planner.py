@@ -13,20 +13,22 @@ import tensorflow as tf
 from tensorflow.python.eager.context import Context
 from tests.reliability.conftest import Tally
 from tests.reliability.fault_interrupts import registered
-from tests.tensorflow.twins_probe import ON_CPU
+from tests.tensorflow.calls.twins_probe import ON_CPU
 
 import mixdown
 from mixdown.core import GraphError
-from mixdown.tensorflow import function_rewrite, session_twin, twins
+from mixdown.tensorflow.calls import twins
+from mixdown.tensorflow.sessions import twin
+from mixdown.tensorflow.writing import function_family
 
 LARGE = tf.constant([[300.0]])
 v1 = tf.compat.v1
 
 STAGES: dict[str, tuple[Any, str]] = {
     "looking at the arguments": (twins, "handles"),
-    "reading": (function_rewrite, "read"),
-    "planning": (function_rewrite, "make_plan"),
-    "applying": (function_rewrite, "apply"),
+    "reading": (function_family, "read"),
+    "planning": (function_family, "make_plan"),
+    "applying": (function_family, "apply"),
     "registering": (Context, "add_function_def"),
 }
 OUR_FAULT = "That is a fault of mixdown, not of your function: please report it."
@@ -93,7 +95,7 @@ def test_a_fault_of_ours_falls_back_to_float32_and_says_so_once(stage: str, faul
 def test_a_fault_of_ours_in_a_session_falls_back_to_float32_and_says_so_once(stage: str, tally: Tally) -> None:
     with tf.Graph().as_default(), mixdown.rewriting(ON_CPU), v1.Session() as running:
         fetched = tf.matmul(LARGE.numpy(), LARGE.numpy())
-        broken = patch.object(session_twin, stage, failing(lambda: KeyError("odd")))
+        broken = patch.object(twin, stage, failing(lambda: KeyError("odd")))
         with broken, pytest.warns(mixdown.MixdownWarning) as caught:
             assert running.run(fetched) == [[90_000.0]]
         with warnings.catch_warnings():

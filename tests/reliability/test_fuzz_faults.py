@@ -13,9 +13,11 @@ from tests.reliability.fuzz_sessions import SessionSetting, check_session
 
 import mixdown
 from mixdown.core import Policy, make_plan
-from mixdown.tensorflow import function_rewrite, scopes, session_twin
-from mixdown.tensorflow.apply import apply
-from mixdown.tensorflow.session_graph import write
+from mixdown.tensorflow.calls import active_policy
+from mixdown.tensorflow.sessions import twin
+from mixdown.tensorflow.sessions.graph import write
+from mixdown.tensorflow.writing import function_family
+from mixdown.tensorflow.writing.apply import apply
 
 POLICY = Policy(devices="all")
 PROGRAM = Program((Read(), Say("square matmul", 1), Say("sin rows"), Say("conv"), Say("texts")))
@@ -34,7 +36,7 @@ def swapped_in_functions(monkeypatch: pytest.MonkeyPatch) -> None:
         swap_operands(applied.root.node_def)
         return applied
 
-    monkeypatch.setattr(function_rewrite, "apply", swapped)
+    monkeypatch.setattr(function_family, "apply", swapped)
 
 
 def swapped_in_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,23 +45,23 @@ def swapped_in_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
         swap_operands(nodes)
         return nodes, layout
 
-    monkeypatch.setattr(session_twin, "write", swapped)
+    monkeypatch.setattr(twin, "write", swapped)
 
 
 def more_is_low_than_planned(monkeypatch: pytest.MonkeyPatch) -> None:
     def lavish(reading: Any, plan: Any, *rest: Any) -> Any:
         return apply(reading, make_plan(plan.graph, plan.policy.with_allow("Sin")), *rest)
 
-    monkeypatch.setattr(function_rewrite, "apply", lavish)
+    monkeypatch.setattr(function_family, "apply", lavish)
 
 
 def the_scope_never_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     @contextmanager
     def endless(policy: Policy | None) -> Iterator[None]:
-        monkeypatch.setattr(scopes, "_process", scopes.twins_for(policy) if policy else None)
+        monkeypatch.setattr(active_policy, "_process", active_policy.twins_for(policy) if policy else None)
         yield
 
-    monkeypatch.setattr(scopes, "scope", endless)
+    monkeypatch.setattr(active_policy, "scope", endless)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +96,7 @@ def test_a_program_that_mixed_precision_cannot_take_is_found(monkeypatch: pytest
     def broken(*_arguments: Any) -> Any:
         raise mixdown.GraphError("a fault")
 
-    monkeypatch.setattr(function_rewrite, "apply", broken)
+    monkeypatch.setattr(function_family, "apply", broken)
     with pytest.raises(mixdown.MixdownWarning, match="runs in float32: a fault"):
         check_function(PROGRAM, Setting(), POLICY)
     tally("faults injected")

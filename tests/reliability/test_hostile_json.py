@@ -12,13 +12,13 @@ from tests.reliability.hostile_graphs import UGLY
 from tests.reports.samples import sample
 
 from mixdown import MixdownError, Policy, PolicyError
-from mixdown.core import measured
+from mixdown.core.pricing import measured
 from mixdown.numerics import load_policy, save_policy
 from mixdown.numerics.comparison import Compared, Comparison, Errors
-from mixdown.numerics.measured import Measured, Statistics
+from mixdown.numerics.range_statistics import Measured, Statistics
 from mixdown.numerics.tally import Tally as Counted
 from mixdown.reports.model import Report, ReportError
-from mixdown.tensorflow import measurements
+from mixdown.tensorflow.machine import measurements
 
 if TYPE_CHECKING:
     from collections.abc import Callable

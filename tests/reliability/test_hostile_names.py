@@ -11,19 +11,19 @@ import pytest
 import tensorflow as tf
 from tests.reliability.hostile_graphs import UGLY, named, plain
 from tests.reliability.test_hostile_json import ONE
-from tests.reports.browser import headless, needs_chromium
+from tests.reports.rendering.browser import headless, needs_chromium
 
 import mixdown
 from mixdown import cli
 from mixdown.cli.progress import Lines, RichBar
 from mixdown.numerics.comparison import Compared, Comparison, Errors
 from mixdown.numerics.location import Location, Range
-from mixdown.numerics.measured import Measured, Statistics
 from mixdown.numerics.page import statistics_page
+from mixdown.numerics.range_statistics import Measured, Statistics
 from mixdown.numerics.verdicts import Ruling, Verdict
-from mixdown.reports.page import page
+from mixdown.reports.rendering.page import page
 from mixdown.scaling.alarm import trouble
-from mixdown.tensorflow import notices
+from mixdown.tensorflow.runtime import messages
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,9 +86,9 @@ def test_what_was_converted_is_told_harmlessly(tmp_path: Path, capsys: pytest.Ca
 
 def test_a_warning_is_one_harmless_line() -> None:
     with pytest.warns(mixdown.MixdownWarning) as warned:
-        notices.warn(f"Function {UGLY} runs in float32.")
+        messages.warn(f"Function {UGLY} runs in float32.")
     assert str(warned[0].message).isprintable()
-    assert notices.given()[-1].isprintable()
+    assert messages.given()[-1].isprintable()
 
 
 def test_a_log_line_is_harmless(caplog: pytest.LogCaptureFixture) -> None:
@@ -96,7 +96,7 @@ def test_a_log_line_is_harmless(caplog: pytest.LogCaptureFixture) -> None:
     ugly = type(function.function_def)()
     ugly.CopyFrom(function.function_def)
     ugly.signature.name = UGLY.replace("\x00", "")
-    context = mixdown.tensorflow.private.context()
+    context = mixdown.tensorflow.runtime.private.context()
     context.add_function_def(ugly)
     with caplog.at_level(logging.INFO, "mixdown"), mixdown.rewriting(mixdown.Policy(devices="all")):
         context.call_function(ugly.signature.name.encode(), [tf.ones((2, 2))] * 2, 1)

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import tensorflow as tf
 from tests.reliability.fault_processes import answer, started
-from tests.tensorflow.twins_probe import ON_CPU
+from tests.tensorflow.calls.twins_probe import ON_CPU
 
 import mixdown
-from mixdown.tensorflow import scopes
-from mixdown.tensorflow.pause import collector_paused
+from mixdown.tensorflow.calls import active_policy
+from mixdown.tensorflow.runtime.gc_pause import collector_paused
 
 WAYS = ["forked before", "forked after", "tf.data over forked", "forked while enabled", "spawned"]
 
@@ -40,7 +40,7 @@ def test_a_process_forked_while_a_thread_plans_does_not_wait_for_that_thread() -
     planning, over = threading.Event(), threading.Event()
 
     def plan() -> None:
-        with scopes.twins_for(ON_CPU)._lock, collector_paused():
+        with active_policy.twins_for(ON_CPU)._lock, collector_paused():
             planning.set()
             over.wait()
 

@@ -15,7 +15,8 @@ from tests.reliability.conftest import Tally
 from tests.reliability.fault_processes import answer, started
 
 import mixdown
-from mixdown.tensorflow import functions, hooks
+from mixdown.tensorflow import install
+from mixdown.tensorflow.calls import call_hook
 
 MARK = "_mixdown_original"
 
@@ -39,8 +40,8 @@ def check(ran: Any, tally: Tally) -> None:
 
 def test_hooks_that_fail_in_one_thread_are_not_taken_from_another() -> None:
     """A thread that relies on hooks before they are proved would run float32 and never know."""
-    hooks.install()
-    functions.uninstall()
+    install.install()
+    call_hook.uninstall()
     proving = threading.Event()
 
     def proof(outcomes: Iterator[bool] = iter((False, True))) -> bool:  # noqa: B008 - one for both threads
@@ -48,11 +49,11 @@ def test_hooks_that_fail_in_one_thread_are_not_taken_from_another() -> None:
         time.sleep(0.3)  # the other thread is on its way
         return next(outcomes)
 
-    with patch.object(functions, "works", proof), ThreadPoolExecutor(2) as pool:
-        first = pool.submit(hooks.install)
+    with patch.object(call_hook, "works", proof), ThreadPoolExecutor(2) as pool:
+        first = pool.submit(install.install)
         proving.wait()
-        second = pool.submit(hooks.install)
+        second = pool.submit(install.install)
         assert isinstance(first.exception(), mixdown.MixdownError)
         assert second.exception() is None
-    assert functions.installed()
+    assert call_hook.installed()
     assert not hasattr(getattr(Context.call_function, MARK), MARK), "wrapped twice"

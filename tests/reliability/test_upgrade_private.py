@@ -14,10 +14,13 @@ import tensorflow as tf
 import tf_keras
 
 import mixdown
-from mixdown.tensorflow import functions, hooks, private, session
+from mixdown.tensorflow import install
+from mixdown.tensorflow.calls import call_hook
+from mixdown.tensorflow.runtime import private
+from mixdown.tensorflow.sessions import hook
 
 PACKAGE = Path(mixdown.__file__).parent
-TABLE = PACKAGE / "tensorflow" / "private.py"
+TABLE = PACKAGE / "tensorflow" / "runtime" / "private.py"
 PRIVATE_HOMES = ("tensorflow.python", "keras.src", "tf_keras.src", "keras._", "tf_keras._")
 LISTED = {private._dotted(each.path) for each in private.NAMES.values()}
 USED = {name for each in private.NAMES.values() for name in each.has} | {path.rpartition(".")[2] for path in LISTED}
@@ -34,7 +37,7 @@ def sources() -> list[tuple[Path, ast.Module]]:
 
 
 def own_names() -> set[str]:
-    """Every private name that mixdown itself defines: functions, classes, attributes, annotated fields."""
+    """Every private name that mixdown itself defines: call_hook, classes, attributes, annotated fields."""
     out: set[str] = set()
     for _, tree in sources():
         for each in ast.walk(tree):
@@ -108,7 +111,7 @@ def test_every_name_is_used_and_every_use_is_listed() -> None:
         name.rpartition(".")[2]
         for _, tree in sources()
         for name in imported(tree)
-        if name.startswith("mixdown.tensorflow.private.")
+        if name.startswith("mixdown.tensorflow.runtime.private.")
     } - {"Missing", "refuse_missing", "missing"}
     assert wanted <= private.NAMES.keys()
     said = " ".join(path.read_text("utf-8") for path, _ in sources())
@@ -151,8 +154,8 @@ GONE: dict[str, tuple[str, str, dict[str, Any], str]] = {
 @pytest.mark.parametrize("case", GONE)
 def test_enabling_refuses_a_library_that_lacks_a_name(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     library, key, change, path = GONE[case]
-    functions.uninstall()
-    session.uninstall()
+    call_hook.uninstall()
+    hook.uninstall()
     before = private.Context.call_function
     monkeypatch.setitem(private.NAMES, key, private.NAMES[key]._replace(**change))
     with pytest.raises(mixdown.MixdownError) as refused:
@@ -163,12 +166,12 @@ def test_enabling_refuses_a_library_that_lacks_a_name(case: str, monkeypatch: py
 
 
 def test_enabling_refuses_a_method_that_takes_something_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    functions.uninstall()
+    call_hook.uninstall()
     changed = private.NAMES["call_function"]._replace(takes=("self", "handle"))
     monkeypatch.setitem(private.NAMES, "call_function", changed)
     told = r"Context.call_function with \(self, name, tensor_inputs, num_outputs\), not with \(self, handle\)\."
     with pytest.raises(mixdown.MixdownError, match=told):
-        hooks.install()
+        install.install()
 
 
 def test_whoever_uses_a_missing_name_is_told_which() -> None:

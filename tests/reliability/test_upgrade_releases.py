@@ -7,8 +7,10 @@ import pytest
 import tensorflow as tf
 
 import mixdown
-from mixdown.tensorflow import functions, releases, session
-from mixdown.tensorflow.private import Context
+from mixdown.tensorflow.calls import call_hook
+from mixdown.tensorflow.runtime import releases
+from mixdown.tensorflow.runtime.private import Context
+from mixdown.tensorflow.sessions import hook
 
 EVERYWHERE = mixdown.Policy(devices="all")
 TESTED = ("2.16.0", "2.16.2", "2.18.1", "2.21.0", "2.21.7", "2.17.0+nv24.11")
@@ -22,8 +24,8 @@ def test_tested_releases_are_known(version: str) -> None:
 
 @pytest.mark.parametrize("version", UNTESTED)
 def test_an_unknown_release_is_refused_and_nothing_is_patched(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    functions.uninstall()
-    session.uninstall()
+    call_hook.uninstall()
+    hook.uninstall()
     before = Context.call_function
     monkeypatch.setattr(tf, "__version__", version)
     monkeypatch.delenv(releases.VARIABLE, raising=False)
@@ -42,7 +44,7 @@ def test_an_unknown_release_is_refused_and_nothing_is_patched(version: str, monk
 
 
 def test_an_unknown_release_can_be_tried_with_one_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    functions.uninstall()
+    call_hook.uninstall()
     monkeypatch.setattr(tf, "__version__", "2.22.0")
     monkeypatch.setenv(releases.VARIABLE, "1")
     with pytest.warns(
@@ -60,7 +62,7 @@ def doubled() -> float:
 
 
 def test_another_value_of_the_variable_is_no_leave(monkeypatch: pytest.MonkeyPatch) -> None:
-    functions.uninstall()
+    call_hook.uninstall()
     monkeypatch.setattr(tf, "__version__", "2.22.0")
     monkeypatch.setenv(releases.VARIABLE, "0")
     with pytest.raises(mixdown.MixdownError, match="nothing was changed"), mixdown.rewriting(EVERYWHERE):

@@ -161,10 +161,10 @@ def test_machine_without_an_eligible_device_runs_float32_and_says_which_gate_is_
 
 
 def test_refuses_a_tensorflow_that_does_not_take_the_boundary(monkeypatch: pytest.MonkeyPatch) -> None:
-    from mixdown.tensorflow import functions  # noqa: PLC0415 - what the test breaks
+    from mixdown.tensorflow.calls import call_hook  # noqa: PLC0415 - what the test breaks
 
-    functions.uninstall()
-    monkeypatch.setattr(functions, "_wrap_call", lambda original: original)
-    monkeypatch.setattr(functions, "_wrap_remove", lambda original: original)
+    call_hook.uninstall()
+    monkeypatch.setattr(call_hook, "_wrap_call", lambda original: original)
+    monkeypatch.setattr(call_hook, "_wrap_remove", lambda original: original)
     with pytest.raises(mixdown.MixdownError, match="does not call functions where mixdown expects it"):
         mixdown.enable_mixed_precision_graph_rewrite(keras.optimizers.SGD(), policy=CPU_TOO)

@@ -9,7 +9,7 @@ from importlib import import_module
 from mixdown import __version__
 from mixdown.cli.options import HELP_STYLE
 from mixdown.core import MixdownError
-from mixdown.untrusted.harmless import harmless
+from mixdown.untrusted.escaped import harmless
 
 # Each module has `add(commands)`, which declares its arguments and sets `command` to the function that runs it.
 COMMANDS = ("demo", "run", "convert", "explain", "diff", "doctor")

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from mixdown.cli.options import HELP_STYLE, Commands, add_policy_options, policy_of
 from mixdown.core import MixdownWarning
-from mixdown.reports.show import encodable
-from mixdown.untrusted.harmless import harmless
+from mixdown.reports.rendering.show import encodable
+from mixdown.untrusted.escaped import harmless
 
 if TYPE_CHECKING:
     import argparse

@@ -17,9 +17,9 @@ from mixdown.cli.demo_data import load
 from mixdown.cli.demo_outcome import Outcome, Task
 from mixdown.core import Policy
 from mixdown.tensorflow.enable import enable_mixed_precision_graph_rewrite
-from mixdown.tensorflow.gates import closed_gate
-from mixdown.tensorflow.loss_scale import DynamicLossScale
-from mixdown.tensorflow.process_report import report
+from mixdown.tensorflow.explaining.process_report import report
+from mixdown.tensorflow.loss_scaling.loss_scale import DynamicLossScale
+from mixdown.tensorflow.machine.gates import closed_gate
 
 BATCH = 64
 WARM_UP = 5  # steps that are not timed

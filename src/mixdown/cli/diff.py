@@ -11,7 +11,7 @@ from mixdown.core import MixdownError
 from mixdown.reports.compare import compare, unpaired
 from mixdown.reports.difference import difference
 from mixdown.reports.model import Report, ReportError
-from mixdown.reports.show import encodable
+from mixdown.reports.rendering.show import encodable
 
 if TYPE_CHECKING:
     import argparse

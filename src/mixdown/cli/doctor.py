@@ -70,7 +70,7 @@ def _examine(options: argparse.Namespace) -> list[dict[str, Any]]:
         _measure()
     with Progress(2) as progress:
         progress.step("loading TensorFlow")
-        host = import_module("mixdown.tensorflow.doctor")
+        host = import_module("mixdown.tensorflow.explaining.doctor")
         progress.step("looking around")
         return [finding._asdict() for finding in host.examine(policy)]
 

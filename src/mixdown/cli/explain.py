@@ -11,7 +11,7 @@ import mixdown
 from mixdown.cli.options import HELP_STYLE, Commands, add_policy_options, policy_of
 from mixdown.cli.progress import Progress
 from mixdown.core import MixdownError
-from mixdown.reports.show import encodable
+from mixdown.reports.rendering.show import encodable
 
 if TYPE_CHECKING:
     import argparse

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from threading import Lock, Timer
 from typing import TYPE_CHECKING, Protocol, Self, TextIO
 
-from mixdown.untrusted.harmless import harmless
+from mixdown.untrusted.escaped import harmless
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -1,11 +1,11 @@
 """The planner, free of any framework: a Graph and a Policy in, a Plan out. Start with `plan.make_plan`."""
 
 from mixdown.core.casts import Cast
-from mixdown.core.errors import GraphError, MixdownError, MixdownWarning, PlanError, PolicyError
 from mixdown.core.graph import Agreement, Graph, Op, Role, Site, Tensor, Tie
 from mixdown.core.paint import Paint, Stroke
 from mixdown.core.plan import Plan, make_plan
 from mixdown.core.policy import Level, Policy
+from mixdown.errors import GraphError, MixdownError, MixdownWarning, PlanError, PolicyError
 from mixdown.rules import Category
 
 __all__ = [

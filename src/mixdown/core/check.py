@@ -16,7 +16,7 @@ from mixdown.rules import Category
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mixdown.core.scene import Scene
+    from mixdown.core.policy_view import Scene
 
 Law = Callable[["Scene", "Sequence[Paint]"], list[int]]
 

@@ -10,20 +10,20 @@ from __future__ import annotations
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from mixdown.core.digits import wasteful
-from mixdown.core.flow import SINK, SOURCE, Cut, Network
+from mixdown.core.conduit_rounding import wasteful
+from mixdown.core.disjoint_sets import Unions
 from mixdown.core.graph import Role
+from mixdown.core.min_cut import SINK, SOURCE, Cut, Network
 from mixdown.core.paint import Canvas, Paint, Stroke, Strokes
 from mixdown.core.stages import below_allow, walk
-from mixdown.core.unions import Unions
 from mixdown.rules import Category
-from mixdown.rules.traits import SELECTIONS, VIEWS
+from mixdown.rules.tensorflow_traits import SELECTIONS, VIEWS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from mixdown.core.graph import Tensor
-    from mixdown.core.scene import Scene
+    from mixdown.core.policy_view import Scene
 
 ALWAYS = 1 << 200
 """More than anything costs: an arc that no cheapest cut severs."""

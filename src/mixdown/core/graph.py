@@ -12,7 +12,7 @@ from enum import Enum
 from functools import cached_property
 from typing import NamedTuple
 
-from mixdown.core.measured import Measured
+from mixdown.core.pricing.measured import Measured
 
 
 class Role(Enum):

@@ -6,7 +6,7 @@ import re
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from mixdown.core.errors import PolicyError
+from mixdown.errors import PolicyError
 from mixdown.rules import Category
 
 if TYPE_CHECKING:

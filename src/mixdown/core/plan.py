@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from mixdown.core.casts import Cast, casts_of
 from mixdown.core.check import offenders
-from mixdown.core.errors import PlanError
 from mixdown.core.paint import Canvas, Paint, Stroke
-from mixdown.core.scene import Scene
+from mixdown.core.policy_view import Scene
 from mixdown.core.strategies import STRATEGIES
 from mixdown.core.why import explain
+from mixdown.errors import PlanError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,11 +9,11 @@ from difflib import get_close_matches
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from mixdown.core.environment import level_name, list_edits
-from mixdown.core.errors import PolicyError
-from mixdown.core.machines import MACHINES
 from mixdown.core.override import Override
+from mixdown.core.pricing.machines import MACHINES
+from mixdown.errors import PolicyError
 from mixdown.rules import RULE_SETS, Category, RuleSet, known_kinds
+from mixdown.rules.list_variables import level_name, list_edits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -54,7 +54,7 @@ class Policy:
             as far as, `mixdown doctor --measure` found that to be faster.
         level: how much of the lists is used, see `Level`.
         never_slower: whether allow ops, too, are low only where that is predicted to save time on `machine`.
-        machine: the machine to predict for, by its name in `mixdown.core.machines`; needed for `never_slower`.
+        machine: the machine to predict for, by its name in `mixdown.core.pricing.machines`; needed for `never_slower`.
         overrides: changes to the lists, in order; made by the `with_*` methods.
         custom_kinds: kinds TensorFlow does not know, declared by `with_custom`.
 

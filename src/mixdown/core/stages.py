@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from mixdown.core.graph import Tie
-    from mixdown.core.scene import Scene
+    from mixdown.core.policy_view import Scene
 
 Stage = Callable[["Scene", Canvas], Strokes]
 Links = Sequence[Sequence[int]] | Mapping[int, Sequence[int]]

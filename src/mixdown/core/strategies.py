@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from mixdown.core.cut import cut, unite
-from mixdown.core.spare import spare_tables, spare_updates
+from mixdown.core.keep_full import spare_tables, spare_updates
+from mixdown.core.must_gain import worth
 from mixdown.core.stages import STAGES, freeze_lists, match_lists, rest, seed, strip, taint
-from mixdown.core.worth import worth
 
 STRATEGIES = {
     "optimal": (seed, freeze_lists, taint, match_lists, strip, spare_tables, spare_updates, unite, cut, rest, worth),

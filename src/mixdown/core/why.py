@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mixdown.core.paint import Stroke
-    from mixdown.core.scene import Scene
+    from mixdown.core.policy_view import Scene
 
     History = Sequence[Sequence[Stroke]]
 

@@ -10,7 +10,7 @@ from math import inf
 from mixdown.core import MixdownError
 from mixdown.numerics.names import is_backward
 from mixdown.numerics.table import MOST_ROWS, aligned, more, short
-from mixdown.untrusted.harmless import harmless
+from mixdown.untrusted.escaped import harmless
 from mixdown.untrusted.json_text import parsed
 from mixdown.untrusted.typed import MisfitError, revived
 

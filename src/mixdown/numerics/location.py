@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from re import escape
 
 from mixdown.numerics.names import is_backward
-from mixdown.untrusted.harmless import harmless
+from mixdown.untrusted.escaped import harmless
 
 
 @dataclass(frozen=True)

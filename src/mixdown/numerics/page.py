@@ -14,7 +14,7 @@ from mixdown.numerics.formats import FORMATS
 from mixdown.numerics.table import percent
 
 if TYPE_CHECKING:
-    from mixdown.numerics.measured import Measured, Statistics
+    from mixdown.numerics.range_statistics import Measured, Statistics
     from mixdown.numerics.tally import Tally
 
 LEFTMOST, RIGHTMOST = -50, 24

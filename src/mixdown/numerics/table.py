@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mixdown.numerics.formats import FORMATS
-from mixdown.untrusted.harmless import harmless
+from mixdown.untrusted.escaped import harmless
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mixdown.numerics.measured import Measured, Statistics
+    from mixdown.numerics.range_statistics import Measured, Statistics
 
 MOST_ROWS = 40
 WIDEST_NAME = 60

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from mixdown.numerics.formats import FORMATS
-from mixdown.untrusted.harmless import harmless
+from mixdown.untrusted.escaped import harmless
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

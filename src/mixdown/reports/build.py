@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from mixdown.core import Paint
-from mixdown.core.machines import CAST_BYTES
-from mixdown.core.prices import is_known
+from mixdown.core.pricing.machines import CAST_BYTES
+from mixdown.core.pricing.moved_bytes import is_known
 from mixdown.core.why import causes, reason
 from mixdown.reports.advice import Product, advise
 from mixdown.reports.model import CastRow, GraphReport, OpRow, SiteRow

@@ -5,7 +5,7 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from mixdown.untrusted.harmless import harmless
+from mixdown.untrusted.escaped import harmless
 
 if TYPE_CHECKING:
     from mixdown.reports.model import GraphReport, OpRow, Report

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mixdown.reports.blocks import moved
 from mixdown.reports.compare import compare, unpaired
-from mixdown.untrusted.harmless import harmless
+from mixdown.reports.rendering.blocks import moved
+from mixdown.untrusted.escaped import harmless
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,9 +8,9 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
 from mixdown.reports.chain import why
+from mixdown.reports.rendering.plain_text import text
+from mixdown.reports.rendering.show import show
 from mixdown.reports.save import save
-from mixdown.reports.show import show
-from mixdown.reports.text import text
 from mixdown.reports.totals import Totals, by_kind, by_layer, totals
 from mixdown.untrusted.json_text import parsed
 from mixdown.untrusted.typed import MisfitError, revived

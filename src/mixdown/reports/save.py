@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mixdown.reports.page import page
-from mixdown.reports.text import text
+from mixdown.reports.rendering.page import page
+from mixdown.reports.rendering.plain_text import text
 
 if TYPE_CHECKING:
     from mixdown.reports.model import Report

@@ -2,9 +2,9 @@
 
 from mixdown.scaling.alarm import LossScaleWarning, Offenders, checked_limit, sound
 from mixdown.scaling.errors import LossScaleError
-from mixdown.scaling.ledger import NEVER, Ledger, blank, entered
-from mixdown.scaling.log import SkippedStep
 from mixdown.scaling.machine import Law, State, Where, after, start
+from mixdown.scaling.skip_log import SkippedStep
+from mixdown.scaling.step_record import NEVER, Ledger, blank, entered
 from mixdown.scaling.timeline import Timeline, timeline
 
 __all__ = [

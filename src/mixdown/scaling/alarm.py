@@ -8,7 +8,7 @@ import warnings
 
 from mixdown.scaling.errors import LossScaleError
 from mixdown.scaling.machine import positive_integer
-from mixdown.untrusted.harmless import harmless
+from mixdown.untrusted.escaped import harmless
 
 WARN_AT = 50
 """Skips in a row after which a warning is given, once, when the user set no limit."""

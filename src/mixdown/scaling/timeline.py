@@ -7,9 +7,9 @@ from one growth to the next instead of step by step, and a run of a million step
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from mixdown.scaling.log import SkippedStep
 from mixdown.scaling.machine import Law, State, after, grown, start
 from mixdown.scaling.single import Single
+from mixdown.scaling.skip_log import SkippedStep
 
 Timeline = tuple[tuple[int, float], ...]  # (the step from which on, the scale), in the order of steps
 Moment = tuple[int, State]  # the number of the next step, and the state before it

@@ -7,14 +7,15 @@ from typing import Any
 import tensorflow as tf
 
 from mixdown.core import Policy
-from mixdown.tensorflow import scopes, session
-from mixdown.tensorflow.conflicts import mixed_keras_policy
-from mixdown.tensorflow.gates import closed_gate, gate_warning
-from mixdown.tensorflow.hooks import install, warn
-from mixdown.tensorflow.loss_scale import LossScale
-from mixdown.tensorflow.optimizers import LossScaleOptimizer
-from mixdown.tensorflow.optimizers.v1 import MixedPrecisionLossScaleOptimizer
-from mixdown.tensorflow.usage import watch
+from mixdown.tensorflow.calls import active_policy
+from mixdown.tensorflow.install import install, warn
+from mixdown.tensorflow.loss_scaling.loss_scale import LossScale
+from mixdown.tensorflow.loss_scaling.misuse import watch
+from mixdown.tensorflow.loss_scaling.optimizers import LossScaleOptimizer
+from mixdown.tensorflow.loss_scaling.optimizers.v1 import MixedPrecisionLossScaleOptimizer
+from mixdown.tensorflow.machine.gates import closed_gate, gate_warning
+from mixdown.tensorflow.runtime.keras_policies import mixed_keras_policy
+from mixdown.tensorflow.sessions import hook
 
 
 def enable_mixed_precision_graph_rewrite(
@@ -42,7 +43,7 @@ def enable_mixed_precision_graph_rewrite(
             "Mixed precision is being enabled inside a tf.function, where this line runs only while the function is "
             "traced. Enable it before the function is called."
         )
-    if session.sessions_exist():
+    if hook.sessions_exist():
         warn("There are sessions already: they stay in float32. Enable mixed precision before you make a session.")
     wrapped = _wrap(opt, loss_scale)
     install()
@@ -68,7 +69,7 @@ class Switch:
     def set(self, *, on: bool, policy: Policy | None) -> None:
         """Note which was called, and put a policy in force for the process, or none."""
         self.on = on
-        scopes.set_process_policy(policy)
+        active_policy.set_process_policy(policy)
 
 
 switch = Switch()

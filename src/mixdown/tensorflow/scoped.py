@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from mixdown.core import Policy
-from mixdown.tensorflow import scopes
-from mixdown.tensorflow.gates import closed_gate, gate_warning
-from mixdown.tensorflow.hooks import install, warn
+from mixdown.tensorflow.calls import active_policy
+from mixdown.tensorflow.install import install, warn
+from mixdown.tensorflow.machine.gates import closed_gate, gate_warning
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -29,7 +29,7 @@ def rewriting(policy: Policy | None = None) -> Iterator[None]:
     gate = closed_gate(policy)
     if gate:
         warn(gate_warning(policy, gate))
-    with scopes.scope(None if gate else policy):
+    with active_policy.scope(None if gate else policy):
         yield
 
 

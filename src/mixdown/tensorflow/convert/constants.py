@@ -10,10 +10,10 @@ import tensorflow as tf
 from tensorflow.core.framework import tensor_pb2
 
 from mixdown.core import GraphError
-from mixdown.tensorflow import kinds
+from mixdown.tensorflow.protos import signatures
 
 if TYPE_CHECKING:
-    from mixdown.tensorflow.convert.sheets import Sheet
+    from mixdown.tensorflow.convert.body_editor import Sheet
 
 FLOAT_BYTES = 4
 
@@ -23,7 +23,7 @@ def store_low(sheet: Sheet, preserved: set[str]) -> int:
     count = 0
     for index, node in enumerate(sheet.nodes):
         readers = sheet.readers((index, 0))
-        if node.op != "Const" or node.attr["dtype"].type != kinds.FLOAT or not readers or node.name in preserved:
+        if node.op != "Const" or node.attr["dtype"].type != signatures.FLOAT or not readers or node.name in preserved:
             continue
         if all(sheet.is_lowered(reader) for reader in readers):
             value = node.attr["value"].tensor
@@ -41,7 +41,11 @@ def lowered(value: Any, low: int, name: str) -> Any:
         GraphError: it holds another number of values than its shape asks for, or none.
     """
     size, content = prod(dim.size for dim in value.tensor_shape.dim), value.tensor_content
-    if value.dtype != kinds.FLOAT or len(value.float_val) > size or (content and len(content) != size * FLOAT_BYTES):
+    if (
+        value.dtype != signatures.FLOAT
+        or len(value.float_val) > size
+        or (content and len(content) != size * FLOAT_BYTES)
+    ):
         raise GraphError(f"The constant {name!r} does not hold {size} values of float32.")
     held = np.frombuffer(content, np.float32) if content else np.array(value.float_val, np.float32)
     out = tensor_pb2.TensorProto(dtype=low, tensor_shape=value.tensor_shape)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Literal
 from mixdown.core import MixdownError, MixdownWarning, Policy
 from mixdown.tensorflow.convert import frozen, saved_model
 from mixdown.tensorflow.convert.staging import staged
-from mixdown.tensorflow.files import is_dir, is_file
-from mixdown.untrusted.harmless import harmless
+from mixdown.tensorflow.protos.files import is_dir, is_file
+from mixdown.untrusted.escaped import harmless
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 from tensorflow.core.framework import graph_pb2
 
 from mixdown.core import GraphError
-from mixdown.tensorflow import kinds
 from mixdown.tensorflow.convert import constants
+from mixdown.tensorflow.convert.body_editor import Sheet
 from mixdown.tensorflow.convert.conversion import Conversion, make_report
 from mixdown.tensorflow.convert.meta_graph import rewrite_meta_graph
-from mixdown.tensorflow.convert.sheets import Sheet
-from mixdown.tensorflow.files import proto_in
-from mixdown.tensorflow.wiring import source as input_source
+from mixdown.tensorflow.protos import signatures
+from mixdown.tensorflow.protos.files import proto_in
+from mixdown.tensorflow.protos.wiring import source as input_source
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,7 +37,7 @@ def convert(source: Path, target: Path, policy: Policy, outputs: Sequence[str], 
     ends = {*_unread(graph_def), *outputs}
     feeds = {node.name for node in graph_def.node if node.op in FEEDS}
     plans = rewrite_meta_graph(graph_def, policy, roots=(), preserved=feeds, outputs=ends)
-    stored = _store_constants(graph_def, kinds.LOW_TYPES[policy.low], ends | feeds) if low_weights else 0
+    stored = _store_constants(graph_def, signatures.LOW_TYPES[policy.low], ends | feeds) if low_weights else 0
     target.write_bytes(graph_def.SerializeToString(deterministic=True))
     report = make_report(source.name, {"graph": plans[""]}, ())
     return Conversion(target, report, (), stored, target.with_name(f"{target.name}.mixdown-report.html"))

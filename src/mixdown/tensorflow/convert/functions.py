@@ -6,9 +6,9 @@ from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any
 
 from mixdown.core import GraphError
-from mixdown.tensorflow.apply import unused
-from mixdown.tensorflow.session_functions import PARTNERS, mentioned
-from mixdown.tensorflow.session_graph import MARK
+from mixdown.tensorflow.sessions.functions import PARTNERS, mentioned
+from mixdown.tensorflow.sessions.graph import MARK
+from mixdown.tensorflow.writing.apply import unused
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

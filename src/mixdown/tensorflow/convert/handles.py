@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import tensorflow as tf
 from tensorflow.core.framework import types_pb2
 
-from mixdown.core.unions import Unions
-from mixdown.tensorflow import kinds
-from mixdown.tensorflow.bodies import CALLS, LOOPS, PREDICATED, followed
+from mixdown.core.disjoint_sets import Unions
+from mixdown.tensorflow.protos import signatures
+from mixdown.tensorflow.protos.bodies import CALLS, LOOPS, PREDICATED, followed
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping
 
-    from mixdown.tensorflow.convert.sheets import Sheet
-    from mixdown.tensorflow.wiring import Source
+    from mixdown.tensorflow.convert.body_editor import Sheet
+    from mixdown.tensorflow.protos.wiring import Source
 
 HARMLESS = {"VarIsInitializedOp", "DisableCopyOnRead"}
 """Kinds that take a handle and do not care for the variable's type."""
@@ -151,4 +151,4 @@ def saved_names(sheet: Sheet, index: int) -> list[str]:
 
 def is_float(node: Any) -> bool:
     """Whether a node that makes, reads or writes a variable takes it for float32."""
-    return node.attr["dtype"].type == kinds.FLOAT
+    return node.attr["dtype"].type == signatures.FLOAT

@@ -9,21 +9,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mixdown.core import PolicyError, make_plan
-from mixdown.tensorflow import kinds, session_functions
-from mixdown.tensorflow.apply import unused
-from mixdown.tensorflow.bodies import CALLS, function_body, graph_body, reachable
 from mixdown.tensorflow.convert.functions import Functions, rename_calls
-from mixdown.tensorflow.devices import default_type
-from mixdown.tensorflow.pause import collector_paused
-from mixdown.tensorflow.read import KEEP_MARK, read
-from mixdown.tensorflow.session_graph import MARK, output_types
-from mixdown.tensorflow.shapes import Handle
+from mixdown.tensorflow.machine.devices import default_type
+from mixdown.tensorflow.protos import signatures
+from mixdown.tensorflow.protos.bodies import CALLS, function_body, graph_body, reachable
+from mixdown.tensorflow.reading.read import KEEP_MARK, read
+from mixdown.tensorflow.runtime.gc_pause import collector_paused
+from mixdown.tensorflow.sessions.functions import Functions as SessionFunctions
+from mixdown.tensorflow.sessions.graph import MARK, output_types
+from mixdown.tensorflow.shapes.inference import Handle
+from mixdown.tensorflow.writing.apply import unused
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from mixdown.core import Plan, Policy
-    from mixdown.tensorflow.bodies import Body
+    from mixdown.tensorflow.protos.bodies import Body
 
 CUSTOM_GRADIENT = "_gradient_op_type"
 """Marks nodes whose gradient is a function of the user's: it expects the types that it was made for."""
@@ -103,7 +104,7 @@ def _rewrite_graph(
 
 def _carry_back(graph_def: Any, outputs: set[str], policy: Policy, library: Mapping[str, Any]) -> None:
     """Let outputs that have become low compute under another name, and a cast to float32 have theirs."""
-    low, taken = kinds.LOW_TYPES[policy.low], {node.name for node in graph_def.node}
+    low, taken = signatures.LOW_TYPES[policy.low], {node.name for node in graph_def.node}
     lowered = [n for n in graph_def.node if n.name in outputs and output_types(n, library) == [low]]
     names = {node.name: unused(f"{node.name}__{policy.low}", taken) for node in lowered}
     for node in graph_def.node:
@@ -111,14 +112,14 @@ def _carry_back(graph_def: Any, outputs: set[str], policy: Policy, library: Mapp
             node.input[index] = names.get(text.removesuffix(":0"), text)
     for node in lowered:
         cast = graph_def.node.add(name=node.name, op="Cast", input=[names[node.name]], device=node.device)
-        cast.attr["SrcT"].type, cast.attr["DstT"].type, cast.attr["Truncate"].b = low, kinds.FLOAT, False
+        cast.attr["SrcT"].type, cast.attr["DstT"].type, cast.attr["Truncate"].b = low, signatures.FLOAT, False
         node.name = names[node.name]
 
 
 def _rewrite(body: Body, functions: Functions, preserved: Collection[str], policy: Policy) -> tuple[Plan, Any, Any]:
     reading = read(body, functions.originals, policy, preserved, handles=_handles(body))
     plan = make_plan(reading.graph, policy)
-    return (plan, *session_functions.Functions().apply(reading, plan, default_type(policy)))
+    return (plan, *SessionFunctions().apply(reading, plan, default_type(policy)))
 
 
 def _handles(body: Body) -> dict[int, Handle]:
@@ -153,5 +154,5 @@ def note_new_kinds(meta_graph: Any) -> None:
     listed = meta_graph.meta_info_def.stripped_op_list.op
     known = {definition.name for definition in listed}
     for kind in sorted({node.op for node in nodes_of(meta_graph.graph_def)} - known):
-        if (found := kinds.kind_of(kind)) is not None:
+        if (found := signatures.kind_of(kind)) is not None:
             listed.add().CopyFrom(found.definition)

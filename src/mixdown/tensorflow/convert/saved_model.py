@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 from tensorflow.core.protobuf import saved_model_pb2
 
 from mixdown.core import GraphError, MixdownError
-from mixdown.tensorflow import kinds
-from mixdown.tensorflow.bodies import function_body, graph_body, reachable
 from mixdown.tensorflow.convert import checkpoint, weights
 from mixdown.tensorflow.convert.conversion import Conversion, make_report
 from mixdown.tensorflow.convert.meta_graph import note_new_kinds, rewrite_meta_graph
 from mixdown.tensorflow.convert.names import asked_for, outputs
 from mixdown.tensorflow.convert.signatures import lower_signatures
 from mixdown.tensorflow.convert.soundness import refuse_dangling
-from mixdown.tensorflow.files import copied, proto_in
-from mixdown.tensorflow.private import fingerprinting_utils
+from mixdown.tensorflow.protos import signatures
+from mixdown.tensorflow.protos.bodies import function_body, graph_body, reachable
+from mixdown.tensorflow.protos.files import copied, proto_in
+from mixdown.tensorflow.runtime.private import fingerprinting_utils
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -88,7 +88,7 @@ def _rewrite(meta_graph: Any, policy: Policy, said: list[str], *, low_io: bool) 
     ends = set() if low_io else outputs(meta_graph)
     plans = rewrite_meta_graph(graph_def, policy, roots=roots, preserved=asked_for(meta_graph), outputs=ends)
     if low_io:
-        said.extend(lower_signatures(meta_graph, kinds.LOW_TYPES[policy.low]))
+        said.extend(lower_signatures(meta_graph, signatures.LOW_TYPES[policy.low]))
     title = " ".join(meta_graph.meta_info_def.tags) or "graph"
     return {title: plans[""], **{name: plans[name] for name in shown if plans[name].changes_anything}}
 
@@ -109,7 +109,7 @@ def _ignored(*, low_weights: bool) -> Any:
 
 def _store_weights(meta_graph: Any, source: Path, target: Path, policy: Policy, said: list[str]) -> weights.Stored:
     """Let the variables of a graph be low where they can, and the checkpoint with them."""
-    low, before, after = kinds.LOW_TYPES[policy.low], source.joinpath(*VARIABLES), target.joinpath(*VARIABLES)
+    low, before, after = signatures.LOW_TYPES[policy.low], source.joinpath(*VARIABLES), target.joinpath(*VARIABLES)
     has_values = before.with_suffix(".index").is_file()
     keys = checkpoint.object_keys(before, meta_graph.object_graph_def) if has_values else {}
     stored = weights.store_low(meta_graph, low, keys, asked_for(meta_graph) | outputs(meta_graph))

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 from tensorflow.core.framework import types_pb2
 
 from mixdown.core import GraphError
-from mixdown.tensorflow import kinds
+from mixdown.tensorflow.convert.body_editor import Reader, Sheet
 from mixdown.tensorflow.convert.constants import lowered
-from mixdown.tensorflow.convert.sheets import Reader, Sheet
-from mixdown.tensorflow.convert.trails import CALLS_BY_LIST
-from mixdown.tensorflow.session_graph import output_types
+from mixdown.tensorflow.convert.value_paths import CALLS_BY_LIST
+from mixdown.tensorflow.protos import signatures
+from mixdown.tensorflow.sessions.graph import output_types
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,11 +46,11 @@ def _lower_function(saved: Any, function: Any, library: Mapping[str, Any], low: 
     sheet = Sheet(function, library, low)
     given = len(function.signature.input_arg) - len(saved.bound_inputs)
     for position, argument in enumerate(function.signature.input_arg[:given]):
-        if argument.type == kinds.FLOAT:
+        if argument.type == signatures.FLOAT:
             argument.type = low
             sheet.hand_on((-1 - position, 0))
     for position, result in enumerate(function.signature.output_arg):
-        if result.type == kinds.FLOAT:
+        if result.type == signatures.FLOAT:
             result.type = low
             sheet.return_low(position)
     sheet.finish()
@@ -62,7 +62,7 @@ def _retype(message: Any, low: int) -> None:
     """Change float32 to the low dtype wherever a description of arguments or results mentions it."""
     for field, value in message.ListFields():
         if field.enum_type is not None and field.enum_type.full_name == types_pb2.DataType.DESCRIPTOR.full_name:
-            setattr(message, field.name, low if value == kinds.FLOAT else value)
+            setattr(message, field.name, low if value == signatures.FLOAT else value)
         elif field.message_type is not None:
             for part in _parts(value):
                 _retype(part, low)
@@ -103,7 +103,7 @@ def _lower_inputs(meta_graph: Any, sheet: Sheet, ready: set[Reader]) -> list[str
     stay, lowered = [], set()
     for key, signature in sorted(meta_graph.signature_def.items()):
         for name, info in sorted(signature.inputs.items()):
-            if info.dtype != kinds.FLOAT:
+            if info.dtype != signatures.FLOAT:
                 continue
             index = position.get(info.name.partition(":")[0], -1)
             if index < 0 or sheet.nodes[index].op not in FEEDS:
@@ -132,7 +132,7 @@ def _lower_outputs(meta_graph: Any, sheet: Sheet, library: Mapping[str, Any]) ->
     casts: dict[str, str] = {}
     for _, signature in sorted(meta_graph.signature_def.items()):
         for info in signature.outputs.values():
-            if info.dtype != kinds.FLOAT or not info.name:
+            if info.dtype != signatures.FLOAT or not info.name:
                 continue
             node, _, port = info.name.partition(":")
             types = output_types(nodes[node], library)
@@ -141,6 +141,6 @@ def _lower_outputs(meta_graph: Any, sheet: Sheet, library: Mapping[str, Any]) ->
             if types[int(port or 0)] != sheet.low:
                 if info.name not in casts:
                     text = info.name.removesuffix(":0")
-                    casts[info.name] = f"{sheet.add_cast(text, f'{node}/cast_to_low', kinds.FLOAT, sheet.low)}:0"
+                    casts[info.name] = f"{sheet.add_cast(text, f'{node}/cast_to_low', signatures.FLOAT, sheet.low)}:0"
                 info.name = casts[info.name]
             info.dtype = sheet.low

@@ -6,7 +6,7 @@ from typing import Any
 
 from mixdown.core import GraphError
 from mixdown.tensorflow.convert.names import tensor_names
-from mixdown.tensorflow.wiring import source
+from mixdown.tensorflow.protos.wiring import source
 
 
 def refuse_dangling(meta_graph: Any) -> None:

@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mixdown.tensorflow import kinds
-from mixdown.tensorflow.bodies import function_body, graph_body, reachable
 from mixdown.tensorflow.convert import constants
+from mixdown.tensorflow.convert.body_editor import Reader, Sheet
 from mixdown.tensorflow.convert.handles import FIRST_SAVED, Edit, Family, Handles, Place, is_float, saved_names
 from mixdown.tensorflow.convert.names import variables
-from mixdown.tensorflow.convert.sheets import Reader, Sheet
-from mixdown.tensorflow.convert.trails import Trail, Trails
+from mixdown.tensorflow.convert.value_paths import Trail, Trails
+from mixdown.tensorflow.protos import signatures
+from mixdown.tensorflow.protos.bodies import function_body, graph_body, reachable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -133,7 +133,7 @@ class _Model:
         """Whether a family is float32, restored, only written when it is, and read in 16 bits."""
         if family.spoiled or not family.keys or not all(is_float(self._node(p)) for p in self._touching(family)):
             return False
-        if not all(self.objects.nodes[number].variable.dtype == kinds.FLOAT for number in family.objects):
+        if not all(self.objects.nodes[number].variable.dtype == signatures.FLOAT for number in family.objects):
             return False
         ends = [(read, end) for read in family.reads for end in self._trail(read).ends]
         return (
@@ -167,9 +167,9 @@ class _Model:
         return write in self.writes.edits or write in self.writes.copies or initial
 
     def _has_kernel(self, node: Any) -> bool:
-        kind = kinds.kind_of(node.op)
+        kind = signatures.kind_of(node.op)
         assert kind is not None  # noqa: S101 - TensorFlow registers all that read variables
-        return kinds.can_run(kind, kind.values(node), "dtype", self.low, "CPU")
+        return signatures.can_run(kind, kind.values(node), "dtype", self.low, "CPU")
 
     def lower(self, family: Family) -> None:
         """Change the type of a family, and of all that moves its values."""
@@ -201,7 +201,7 @@ class _Model:
             self._edit(edit)
         if write not in self.writes.edits and write not in self.writes.copies:
             node, sheet = self._node(write), self.sheets[write.body]
-            node.input[1] = sheet.add_cast(node.input[1], f"{node.name}/cast_to_low", kinds.FLOAT, self.low)
+            node.input[1] = sheet.add_cast(node.input[1], f"{node.name}/cast_to_low", signatures.FLOAT, self.low)
 
     def _edit(self, edit: Edit) -> None:
         value = self._node(edit.place).attr[edit.attribute]

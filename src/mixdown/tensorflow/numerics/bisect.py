@@ -14,16 +14,16 @@ from mixdown.numerics.verdicts import Verdict
 from mixdown.tensorflow.numerics.calibrate import rule_for
 from mixdown.tensorflow.numerics.compare import outputs
 from mixdown.tensorflow.numerics.errors import errors_between
-from mixdown.tensorflow.numerics.runs import Run
+from mixdown.tensorflow.numerics.probing.runs import Run
+from mixdown.tensorflow.numerics.probing.state import kept
+from mixdown.tensorflow.numerics.probing.values import Values
 from mixdown.tensorflow.numerics.setting import policy_for
-from mixdown.tensorflow.numerics.state import kept
-from mixdown.tensorflow.numerics.values import Values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
-    from mixdown.tensorflow.numerics.counts import Key
-    from mixdown.tensorflow.numerics.trees import Tree
+    from mixdown.tensorflow.numerics.probing.counts import Key
+    from mixdown.tensorflow.numerics.probing.trees import Tree
 
 Unit = tuple[str, str]
 """An op by kind and name: what a rule of a policy can name."""

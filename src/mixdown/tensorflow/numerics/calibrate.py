@@ -12,7 +12,7 @@ from mixdown.numerics.calibrated import Calibration
 from mixdown.numerics.names import is_backward
 from mixdown.numerics.scale import advise
 from mixdown.numerics.verdicts import Observed, Ruling, Verdict, is_safe, obstacle
-from mixdown.tensorflow.numerics.counts import Key, Scope
+from mixdown.tensorflow.numerics.probing.counts import Key, Scope
 from mixdown.tensorflow.numerics.setting import policy_for
 from mixdown.tensorflow.numerics.statistics import observe
 

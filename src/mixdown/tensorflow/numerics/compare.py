@@ -10,16 +10,16 @@ import tensorflow as tf
 
 from mixdown.numerics.comparison import Compared, Comparison, Errors
 from mixdown.tensorflow.numerics.errors import errors_between
-from mixdown.tensorflow.numerics.runs import Run
+from mixdown.tensorflow.numerics.probing.runs import Run
+from mixdown.tensorflow.numerics.probing.state import kept
+from mixdown.tensorflow.numerics.probing.values import Values
 from mixdown.tensorflow.numerics.setting import policy_for
-from mixdown.tensorflow.numerics.state import kept
-from mixdown.tensorflow.numerics.values import Values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from mixdown.core import Plan, Policy
-    from mixdown.tensorflow.numerics.counts import Key
+    from mixdown.tensorflow.numerics.probing.counts import Key
 
 
 def compare(fn: Callable[..., Any], *args: Any, policy: Policy | None = None, only: str = "") -> Comparison:

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mixdown.tensorflow.bodies import CALLS
-from mixdown.tensorflow.numerics.health import can_be_culprit
-from mixdown.tensorflow.numerics.ports import FLOATS, is_stateful, maker
+from mixdown.tensorflow.numerics.probing.health import can_be_culprit
+from mixdown.tensorflow.numerics.probing.ports import FLOATS, is_stateful, maker
+from mixdown.tensorflow.protos.bodies import CALLS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from mixdown.tensorflow.numerics.health import Execution
-    from mixdown.tensorflow.numerics.sheet import Sheet
+    from mixdown.tensorflow.numerics.probing.health import Execution
+    from mixdown.tensorflow.numerics.probing.probed_function import Sheet
 
 
 class Culprit(NamedTuple):

@@ -10,21 +10,21 @@ import tensorflow as tf
 from mixdown.numerics.location import Location, Range
 from mixdown.numerics.names import layer_of
 from mixdown.tensorflow.numerics.culprits import Culprit, Findings, findings, float_dtype, readers_of
-from mixdown.tensorflow.numerics.health import Capture, Health
-from mixdown.tensorflow.numerics.ports import FLOATS, OPAQUE, maker
+from mixdown.tensorflow.numerics.probing.health import Capture, Health
+from mixdown.tensorflow.numerics.probing.ports import FLOATS, OPAQUE, maker
+from mixdown.tensorflow.numerics.probing.runs import Run
+from mixdown.tensorflow.numerics.probing.state import kept
 from mixdown.tensorflow.numerics.replay import in_float32
-from mixdown.tensorflow.numerics.runs import Run
 from mixdown.tensorflow.numerics.setting import policy_for
 from mixdown.tensorflow.numerics.sources import source_of
-from mixdown.tensorflow.numerics.state import kept
-from mixdown.tensorflow.private import context
+from mixdown.tensorflow.runtime.private import context
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mixdown.core import Policy
-    from mixdown.tensorflow.numerics.ports import Port
-    from mixdown.tensorflow.numerics.sheet import Sheet
+    from mixdown.tensorflow.numerics.probing.ports import Port
+    from mixdown.tensorflow.numerics.probing.probed_function import Sheet
 
 
 def locate(step_fn: Callable[..., Any], *args: Any, policy: Policy | None = None) -> Location | None:

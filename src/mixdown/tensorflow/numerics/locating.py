@@ -5,18 +5,18 @@ from __future__ import annotations
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from mixdown.tensorflow import scopes
-from mixdown.tensorflow.numerics.boundary import observed
-from mixdown.tensorflow.numerics.health import Health
+from mixdown.tensorflow.calls import active_policy
 from mixdown.tensorflow.numerics.locate import located
-from mixdown.tensorflow.numerics.runs import Run
+from mixdown.tensorflow.numerics.probing.health import Health
+from mixdown.tensorflow.numerics.probing.observed_calls import observed
+from mixdown.tensorflow.numerics.probing.runs import Run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from mixdown.core import Policy
     from mixdown.numerics.location import Location
-    from mixdown.tensorflow.numerics.boundary import Leave, Make
+    from mixdown.tensorflow.numerics.probing.observed_calls import Leave, Make
 
 
 @contextmanager
@@ -37,7 +37,7 @@ def locating(report: Callable[[Location], object] | None = None) -> Iterator[lis
         watch = _Watch(stack)
 
         def observer(context: Any, name: bytes, make: Make, leave: Leave) -> Any:
-            policy = scopes.current_policy()
+            policy = active_policy.current_policy()
             if found or policy is None:
                 return leave()
             try:

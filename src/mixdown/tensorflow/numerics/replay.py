@@ -8,8 +8,8 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework import types_pb2
 
-from mixdown.tensorflow import scopes
-from mixdown.tensorflow.numerics.ports import inputs
+from mixdown.tensorflow.calls import active_policy
+from mixdown.tensorflow.numerics.probing.ports import inputs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ def in_float32(node: Any, values: Sequence[Any], library: Mapping[str, Any]) -> 
                 value.list.type[:] = [_raised(dtype) for dtype in value.list.type]
     graph_def, feeds = _alone(raised, library), {f"input_{i}:0": _widened(value) for i, value in enumerate(values)}
     try:
-        with scopes.scope(None), tf.Graph().as_default() as graph:
+        with active_policy.scope(None), tf.Graph().as_default() as graph:
             tf.import_graph_def(graph_def, name="")
             op = graph.get_operation_by_name(node.name)
             with tf.compat.v1.Session(graph=graph) as session:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from mixdown.core import Policy
-from mixdown.tensorflow import scopes
-from mixdown.tensorflow.gates import closed_gate, gate_warning
-from mixdown.tensorflow.hooks import warn
+from mixdown.tensorflow.calls import active_policy
+from mixdown.tensorflow.install import warn
+from mixdown.tensorflow.machine.gates import closed_gate, gate_warning
 
 
 def policy_for(policy: Policy | None) -> tuple[Policy, bool]:
     """The policy given, or in force, or the default one; and whether no device takes part, so that all is full."""
-    policy = policy or scopes.current_policy() or Policy()
+    policy = policy or active_policy.current_policy() or Policy()
     gate = closed_gate(policy)
     if gate:
         warn(gate_warning(policy, gate))

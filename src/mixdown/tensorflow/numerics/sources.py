@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from mixdown.tensorflow.private import LoadTracesFromDebugInfo
+from mixdown.tensorflow.runtime.private import LoadTracesFromDebugInfo
 
 
 def source_of(context: Any, function: str, node: str) -> str:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mixdown.core import MixdownError
-from mixdown.numerics.measured import Measured, Statistics
-from mixdown.tensorflow.numerics.counts import Counts
-from mixdown.tensorflow.numerics.runs import Run
+from mixdown.numerics.range_statistics import Measured, Statistics
+from mixdown.tensorflow.numerics.probing.counts import Counts
+from mixdown.tensorflow.numerics.probing.runs import Run
+from mixdown.tensorflow.numerics.probing.state import kept
 from mixdown.tensorflow.numerics.setting import policy_for
-from mixdown.tensorflow.numerics.state import kept
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from mixdown.core import Policy
-    from mixdown.tensorflow.numerics.counts import Scope
+    from mixdown.tensorflow.numerics.probing.counts import Scope
 
 
 def statistics(

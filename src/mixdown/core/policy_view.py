@@ -1,0 +1,164 @@
+"""A graph as one policy sees it: the category of every site, and which sites may change at all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from mixdown.core.graph import Agreement, Role
+from mixdown.core.pricing.fused_bytes import FusedPrices
+from mixdown.core.pricing.machines import MACHINES
+from mixdown.core.pricing.moved_bytes import Prices
+from mixdown.core.pricing.predicted_time import TimePrices
+from mixdown.core.stages import walk
+from mixdown.rules import Category
+from mixdown.rules.tensorflow_traits import SUMS, VIEWS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mixdown.core.graph import Graph, Tie
+    from mixdown.core.override import Override
+    from mixdown.core.policy import Policy
+    from mixdown.core.pricing.machines import Machine
+    from mixdown.core.pricing.measured import Measured
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What the stages look at. Nothing in it changes while a plan is made."""
+
+    graph: Graph
+    policy: Policy
+    demoted: Mapping[int, str] = field(default_factory=dict)
+    """Sites that broke a law in an earlier attempt, with the law: they stay full."""
+
+    @cached_property
+    def categories(self) -> list[Category]:
+        """The category of every site."""
+        listed, ops = self.policy.categories(), self.graph.ops
+        barrier, clear, conduit = Category.BARRIER, Category.CLEAR, Role.CONDUIT
+        named = {override.kind for override in self.policy.overrides if override.is_plain}
+        out = [
+            clear if site.role is conduit and ops[site.op].kind not in named else listed.get(ops[site.op].kind, barrier)
+            for site in self.graph.sites
+        ]
+        for site in self.harmless:
+            out[site] = barrier
+        for override, sites in self.selected:
+            for site in sites:
+                out[site] = self.policy.at_level(override.category)
+        return out
+
+    @cached_property
+    def harmless(self) -> set[int]:
+        """The exponentials of a negated square: at most 1, they are full but no danger to what follows them."""
+        if not self.policy.rule_set.bounded_exponentials_are_harmless:
+            return set()
+        exponentials = [site for op in self.graph.ops if op.kind == "Exp" for site in op.sites]
+        named = {override.kind for override in self.policy.overrides if override.is_plain}
+        return {site for site in exponentials if "Exp" not in named and self._reads_only(site, "Neg", "Square")}
+
+    def _reads_only(self, site: int, *kinds: str) -> bool:
+        """Whether a value comes through a chain of single inputs of these kinds."""
+        for kind in kinds:
+            sources = self.graph.predecessors[site]
+            if len(sources) != 1 or self.graph.kinds[sources[0]] != kind:
+                return False
+            site = sources[0]
+        return True
+
+    @cached_property
+    def selected(self) -> list[tuple[Override, list[int]]]:
+        """The overrides that look at more than the kind, in order, each with the sites it matches."""
+        special = [override for override in self.policy.overrides if not override.is_plain]
+        return [(override, self._matching(override)) for override in special]
+
+    @cached_property
+    def kept(self) -> set[int]:
+        """The sites that an override takes off the lists: not even a tie makes them low."""
+        kinds = {o.kind for o in self.policy.overrides if o.is_plain and o.category is Category.BARRIER}
+        ops = self.graph.ops
+        out = {site for site, its in enumerate(self.graph.sites) if kinds and ops[its.op].kind in kinds}
+        for override, sites in self.selected:
+            (out.update if override.category is Category.BARRIER else out.difference_update)(sites)
+        return out
+
+    def _matching(self, override: Override) -> list[int]:
+        return [
+            site
+            for op in self.graph.ops
+            if override.matches(op.kind, op.name)
+            for site in op.sites
+            if override.attribute in ("", self.graph.sites[site].attribute)
+        ]
+
+    @cached_property
+    def candidates(self) -> list[bool]:
+        """Per site, whether it may change: its op is not frozen and it was not demoted."""
+        ops, demoted = self.graph.ops, self.demoted
+        return [ops[site.op].frozen is None and index not in demoted for index, site in enumerate(self.graph.sites)]
+
+    @cached_property
+    def supports(self) -> list[bool]:
+        """Per site, whether it may change and its op can run low on its device."""
+        return [
+            free and site.legal and site.kernel for free, site in zip(self.candidates, self.graph.sites, strict=True)
+        ]
+
+    @cached_property
+    def prices(self) -> Prices:
+        """What every choice costs: bytes moved, or, so that nothing gets slower, time."""
+        if self.machine is not None:
+            return TimePrices(self.graph, self.machine, self.policy.low)
+        return FusedPrices(self) if self.graph.is_compiled else Prices(self.graph)
+
+    @property
+    def machine(self) -> Machine | Measured | None:
+        """The machine whose time decides; None if bytes do."""
+        return MACHINES[self.policy.machine] if self.policy.never_slower else self.graph.machine
+
+    @cached_property
+    def relieved(self) -> set[int]:
+        """What a compiler fuses and only moves values, or adds what an allow op reads and so has 16 bits anyway.
+
+        Downstream of a denied op it may be low all the same, so that a value is stored once, in 16 bits: rounding
+        commutes with moving. Whether a derivative such as ReluGrad overflows, the loss scale finds out.
+        """
+        if self.policy.strategy != "optimal" or not self.graph.is_compiled:
+            return set()
+        moved = {
+            index
+            for index, site in enumerate(self.graph.sites)
+            if self.graph.ops[site.op].compiled and self.supports[index] and self.categories[index] is Category.CLEAR
+        }
+        return moved | self._sums_for([site for site in self.sites_of(Category.ALLOW) if self.supports[site]])
+
+    def _sums_for(self, ends: list[int]) -> set[int]:
+        """Fused additions whose result an allow op reads, through views at most."""
+        kinds = self.graph.kinds
+        views = walk(ends, self.graph.predecessors, [kind in VIEWS for kind in kinds])
+        read = {source for site in (*ends, *views) for source in self.graph.predecessors[site]}
+        return {
+            site
+            for site in read
+            if kinds[site] in SUMS and self.supports[site] and self.graph.ops[self.graph.sites[site].op].compiled
+        }
+
+    @cached_property
+    def listed_together(self) -> set[int]:
+        """The sites that share a tensor list with others: what makes those low makes them low."""
+        return {site for tie in self.ties(Agreement.SPREAD) for site in tie.sites}
+
+    def sites_of(self, category: Category) -> list[int]:
+        """The sites of one category."""
+        return [site for site, its in enumerate(self.categories) if its is category]
+
+    def mask(self, *categories: Category) -> list[bool]:
+        """Per site, whether its category is one of these."""
+        return [category in categories for category in self.categories]
+
+    def ties(self, agreement: Agreement) -> list[Tie]:
+        """The ties of one agreement."""
+        return [tie for tie in self.graph.ties if tie.agreement is agreement]

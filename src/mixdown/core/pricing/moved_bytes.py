@@ -1,0 +1,134 @@
+"""What a paint costs, in bytes moved. Start with `Prices`; `traffic` is the bill for a finished plan.
+
+Two models. `kernels`: every op is a kernel of its own that reads its inputs and writes its outputs, and so is every
+cast. `fused` is for what XLA compiles.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, NamedTuple
+
+from mixdown.core.graph import Role, ShapesOnDemand
+from mixdown.core.paint import Paint
+from mixdown.core.pricing.machines import CAST_BYTES
+from mixdown.rules.tensorflow_traits import MOVES_NOTHING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from mixdown.core.graph import Graph, Shape
+
+LOW_BYTES = 2
+
+GUESS = 32
+"""The size that a dimension counts with if it is not known: a usual batch."""
+
+
+class Traffic(NamedTuple):
+    """Bytes that the float32 ops of a graph move in one run, and the casts between them."""
+
+    ops: int
+    casts: int
+
+    @property
+    def total(self) -> int:
+        """Both together."""
+        return self.ops + self.casts
+
+
+class Bond(NamedTuple):
+    """A price that is paid once if a tensor's maker and any of some readers have different paints."""
+
+    readers: tuple[int, ...]
+    price: int
+    only_down: bool = False  # paid only if the maker is full and a reader low
+
+
+class Prices:
+    """The price of everything a plan can choose, worked out when asked for: every op is a kernel of its own."""
+
+    unit = "bytes"
+    local = True
+    """Whether a choice is priced by the tensors at its site alone."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self._counts: dict[int, int] = {}
+
+    def low(self, site: int) -> int:
+        """What a site's op moves in 16 bits."""
+        graph = self.graph
+        if graph.sites[site].role is Role.CONDUIT or graph.kinds[site] in MOVES_NOTHING:
+            return 0
+        return LOW_BYTES * sum(map(self.elements, graph.touched[site]))
+
+    def full(self, site: int) -> int:
+        """What it moves in float32."""
+        return 2 * self.low(site)
+
+    def saving(self, site: int) -> int:
+        """What the op saves by 16 bits; less than nothing if it loses."""
+        return self.full(site) - self.low(site)
+
+    def cast(self, tensor: int) -> int:
+        """What a cast of a tensor moves."""
+        return 0 if self.graph.tensors[tensor].folds else CAST_BYTES * self.elements(tensor)
+
+    def near(self, sites: Iterable[int]) -> Iterable[int]:
+        """The tensors of which a bond may concern one of these sites, in order."""
+        if not self.local:
+            return range(len(self.graph.tensors))
+        return sorted({tensor for site in sites for tensor in self.graph.touched[site]})
+
+    def expect(self, sites: Iterable[int]) -> None:
+        """Learn which sites matter: the sizes of the tensors at them will be asked for."""
+        if self.local and isinstance(self.graph.shapes, ShapesOnDemand):
+            self.graph.shapes.expect(tensor for site in sites for tensor in self.graph.touched[site])
+
+    def concerned(self, tensor: int) -> Iterable[int]:
+        """The sites that may be in a bond of a tensor, told without asking for its size."""
+        return self.graph.tensors[tensor].consumers
+
+    def bonds(self, tensor: int) -> list[Bond]:
+        """What it costs if the two ends of a tensor differ."""
+        return [Bond(self.graph.tensors[tensor].consumers, self.cast(tensor))]
+
+    def elements(self, tensor: int) -> int:
+        """How many numbers a tensor holds, with a guess for what is not known."""
+        if tensor not in self._counts:
+            self._counts[tensor] = _count(self._shape(tensor))
+        return self._counts[tensor]
+
+    def guessed(self) -> int:
+        """Of the tensors whose size was asked for, how many have a size that is not known."""
+        return sum(not is_known(self._shape(tensor)) for tensor in self._counts)
+
+    def traffic(self, paints: Sequence[Paint]) -> Traffic:
+        """What an assignment moves."""
+        ops = sum(self.low(site) if paint is Paint.LOW else self.full(site) for site, paint in enumerate(paints))
+        return Traffic(ops, sum(map(self._paid(paints), range(len(self.graph.tensors)))))
+
+    def _paid(self, paints: Sequence[Paint]) -> Callable[[int], int]:
+        """What the two ends of a tensor cost under an assignment."""
+
+        def paid(tensor: int) -> int:
+            made = paints[self.graph.tensors[tensor].site]
+            if all(paints[reader] is made for reader in self.concerned(tensor)):
+                return 0
+            bonds = [bond for bond in self.bonds(tensor) if made is Paint.FULL or not bond.only_down]
+            return sum(bond.price for bond in bonds if any(paints[reader] is not made for reader in bond.readers))
+
+        return paid
+
+    def _shape(self, tensor: int) -> Shape:
+        return self.graph.shapes[tensor] if self.graph.shapes else None
+
+
+def is_known(shape: Shape) -> bool:
+    """Whether a shape is fully known."""
+    return shape is not None and None not in shape
+
+
+def _count(shape: Shape) -> int:
+    return GUESS * GUESS if shape is None else prod(GUESS if size is None else size for size in shape)

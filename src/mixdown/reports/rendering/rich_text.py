@@ -1,0 +1,40 @@
+"""A report with the tables and colours of rich, which is optional: `pip install 'mixdown[rich]'`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TextIO
+
+from rich.console import Console
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from mixdown.reports.rendering.blocks import Table, blocks
+from mixdown.untrusted.escaped import harmless
+
+if TYPE_CHECKING:
+    from mixdown.reports.model import Report
+
+STYLES = {"Note:": "cyan", "Warning:": "yellow", "left": "dim", "rewritten": "green"}
+"""First word of a line or cell -> its style."""
+
+
+def print_rich(report: Report, file: TextIO) -> None:
+    """Print a report; names are texts of their own, so that none of them is read as markup."""
+    console = Console(file=file, highlight=False)
+    first, *rest = blocks(report)
+    console.print(Text(harmless(str(first)), style="bold"))
+    for block in rest:
+        console.print(_table(block) if isinstance(block, Table) else _styled(block))
+
+
+def _table(table: Table) -> RichTable:
+    out = RichTable(title=Text(harmless(table.title)), title_justify="left")
+    for heading in table.headings:
+        out.add_column(heading, overflow="fold")
+    for row in table.rows:
+        out.add_row(*map(_styled, row))
+    return out
+
+
+def _styled(cell: str) -> Text:
+    return Text(harmless(cell), style=STYLES.get(cell.partition(" ")[0], ""))

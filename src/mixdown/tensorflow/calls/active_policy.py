@@ -1,0 +1,81 @@
+"""Which policy is in force: for the whole process, or inside a `with` block of one thread."""
+
+from __future__ import annotations
+
+import os
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from mixdown.tensorflow.calls.twins import Twins
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mixdown.core import Policy
+
+
+class _Scopes(threading.local):
+    """The policies of the `with` blocks that a thread is in, innermost last."""
+
+    def __init__(self) -> None:
+        self.stack: list[Twins | None] = []
+
+
+_scopes = _Scopes()
+_process: Twins | None = None
+_made: dict[Policy, Twins] = {}
+_lock = threading.Lock()
+
+
+def current() -> Twins | None:
+    """The twins to use for a call made now in this thread, None if calls are left alone."""
+    stack = _scopes.stack
+    return stack[-1] if stack else _process
+
+
+def current_policy() -> Policy | None:
+    """The policy in force for this thread now."""
+    twins = current()
+    return None if twins is None else twins.policy
+
+
+def all_twins() -> list[Twins]:
+    """The twins made for every policy that was ever in force."""
+    return list(_made.values())
+
+
+def set_process_policy(policy: Policy | None) -> None:
+    """Put a policy in force for all threads, or none."""
+    global _process  # noqa: PLW0603 - the switch of a process-wide feature is process-wide
+    _process = None if policy is None else twins_for(policy)
+
+
+@contextmanager
+def scope(policy: Policy | None) -> Iterator[None]:
+    """Put a policy in force for this thread inside a `with` block, or none."""
+    twins, stack = None if policy is None else twins_for(policy), _scopes.stack
+    depth = len(stack)
+    try:
+        stack.append(twins)
+        yield
+    finally:
+        del stack[depth:]
+
+
+def twins_for(policy: Policy) -> Twins:
+    """The twins of a policy: equal policies share them."""
+    with _lock:
+        return _made.setdefault(policy, Twins(policy))
+
+
+def _unlock() -> None:
+    """In a forked process: the threads that would release the locks are not there."""
+    global _lock  # noqa: PLW0603 - a lock cannot be released for somebody else
+    _lock = threading.Lock()
+    for twins in all_twins():
+        twins.unlock()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which cannot fork
+    os.register_at_fork(after_in_child=_unlock)

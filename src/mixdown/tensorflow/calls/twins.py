@@ -1,0 +1,173 @@
+"""Twins of functions: the rewritten copies that are run in place of the originals. Start with `Twins.of`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from threading import RLock
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from mixdown.core import MixdownError
+from mixdown.tensorflow.machine.devices import device_type, machine_default
+from mixdown.tensorflow.runtime.gc_pause import collector_paused
+from mixdown.tensorflow.runtime.keras_policies import mixed_keras_policy
+from mixdown.tensorflow.runtime.log import logger, told
+from mixdown.tensorflow.runtime.messages import warn
+from mixdown.tensorflow.shapes.inference import handle_of
+from mixdown.tensorflow.writing.function_family import Asked, rewrite_function
+from mixdown.untrusted.escaped import harmless
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from mixdown.core import Plan, Policy
+    from mixdown.tensorflow.reading.read import Reading
+
+PROBE = "mixdown_probe"
+"""In the name of the function that proves the hooks: nobody needs to hear of its twin."""
+
+
+class Twin(NamedTuple):
+    """What stands in for a function: the name to call, all functions registered for it, and the plan behind them."""
+
+    name: bytes
+    originals: Mapping[str, str]  # registered twin -> original
+    plan: Plan | None  # None if the function runs as it is
+    reason: str  # why it does, "" if it does not
+    reading: Reading | None = None  # what the plan was made of
+
+
+class Registered(Mapping[str, Any]):
+    """The functions that a TensorFlow context knows, fetched when asked for."""
+
+    def __init__(self, context: Any) -> None:
+        self._context = context
+        self._found: dict[str, Any] = {}
+
+    def __contains__(self, name: object) -> bool:
+        if name not in self._found:
+            known = self._context.has_function(name)
+            self._found[str(name)] = self._context.get_function_def(name) if known else None
+        return self._found[str(name)] is not None
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self:
+            raise KeyError(name)
+        return self._found[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._context.list_function_names())
+
+    def __len__(self) -> int:
+        return len(self._context.list_function_names())
+
+    def __bool__(self) -> bool:
+        return True
+
+
+class Twins:
+    """The twins made for one policy."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+        self.known: dict[tuple[bytes, str], Twin] = {}  # by the name of the function and the device it is called on
+        self.gone = 0  # how many functions that had one were given up by the program
+        self._made: dict[tuple[bytes, str], Twin] = {}  # by the type of that device, which is all that matters
+        self._groups: dict[str, bytes] = {}
+        self._lock = RLock()
+
+    def of(self, context: Any, name: bytes, device: str, inputs: Sequence[Any] = ()) -> Twin:
+        """The twin of a function, made on first use; `inputs` is what it is called with, variables included."""
+        with self._lock:
+            key = (name, device_type(device) or machine_default())
+            if key not in self._made:
+                self._make(context, key, inputs)
+            self.known[name, device] = self._made[key]
+            return self._made[key]
+
+    def made(self) -> list[tuple[str, str, Twin]]:
+        """Every twin that is there now, with the name of its function and the type of device."""
+        with self._lock:
+            named = [(name.decode(), device, twin) for (name, device), twin in self._made.items()]
+        return [each for each in named if PROBE not in each[0]]
+
+    def unlock(self) -> None:
+        """Let nobody wait for threads that are not there any more."""
+        self._lock = RLock()
+
+    def forget(self, name: bytes) -> list[str]:
+        """Drop the twins of a function that is going away; returns the names to unregister."""
+        with self._lock:
+            for key in [key for key in list(self.known) if key[0] == name]:
+                del self.known[key]
+            gone = [self._made.pop(key) for key in list(self._made) if key[0] == name]
+            registered = [twin for one in gone for twin in one.originals]
+            for function in (name.decode(), *registered):
+                self._groups.pop(function, None)
+            self.gone += bool(registered) and PROBE not in name.decode()
+        return registered
+
+    def _make(self, context: Any, key: tuple[bytes, str], inputs: Sequence[Any]) -> None:
+        name, device = key
+        if PROBE not in name.decode() and (conflict := mixed_keras_policy()):
+            warn(
+                f"The dtype policy {conflict} was set after mixed precision was enabled: both now choose precisions. "
+                f"Set the policy 'float32' again, or call mixdown.disable_mixed_precision_graph_rewrite().",
+                stacklevel=6,
+            )
+        try:
+            with collector_paused():
+                twin, definitions = self._rewrite(context, name, device, inputs)
+            self._admit(context, key, twin, definitions)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the original can run as it was
+            reason = _told(error)
+            warn(f"Function {name.decode()} runs in float32: {reason}", stacklevel=6)
+            self._made[key] = Twin(name, {}, None, reason)
+
+    def _rewrite(self, context: Any, name: bytes, device: str, inputs: Sequence[Any]) -> tuple[Twin, list[Any]]:
+        asked = Asked(name.decode(), self.policy, device, handles(inputs))
+        plan, reading, twins = rewrite_function(Registered(context), asked, self._groups)
+        _log(asked, plan)
+        if not twins:
+            return Twin(name, {}, plan, plan.idle_reason, reading), []
+        originals = {twin.signature.name: original for original, twin in twins}
+        made = Twin(twins[0][1].signature.name.encode(), originals, plan, "", reading)
+        return made, [twin for _, twin in twins]
+
+    def _admit(self, context: Any, key: tuple[bytes, str], twin: Twin, definitions: Sequence[Any]) -> None:
+        """Register a twin and take note of it: both, or neither if that fails or is interrupted."""
+        try:
+            for definition in definitions:
+                context.add_function_def(definition)
+            self._made[key] = twin
+        finally:
+            if key not in self._made:
+                for name in filter(context.has_function, twin.originals):
+                    context.remove_function(name)
+
+
+def handles(inputs: Sequence[Any]) -> dict[int, Any]:
+    """The variables among the inputs of a function, by position."""
+    found = {position: handle_of(tensor) for position, tensor in enumerate(inputs)}
+    return {position: handle for position, handle in found.items() if handle is not None}
+
+
+def _told(error: Exception) -> str:
+    """Why a function could not be rewritten."""
+    if isinstance(error, MixdownError):
+        return str(error)
+    return (
+        f"rewriting it failed with {type(error).__name__}: {error}. That is a fault of mixdown, not of your function: "
+        f"please report it."
+    )
+
+
+def _log(asked: Asked, plan: Plan) -> None:
+    """One line a function that is rewritten."""
+    if PROBE in asked.root:
+        return
+    if plan.changes_anything:
+        logger().info("function %s on %s: %s", harmless(asked.root), asked.device, told(plan))
+    else:
+        level = logging.INFO if plan.policy.must_pay else logging.DEBUG  # who asks for speed wants to know
+        logger().log(level, "function %s on %s: %s", harmless(asked.root), asked.device, plan.idle_reason)

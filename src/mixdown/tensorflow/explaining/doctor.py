@@ -1,0 +1,150 @@
+"""Whether mixed precision would act on this machine, and if not, what keeps it from it: `examine`."""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import tensorflow as tf
+
+from mixdown import __version__
+from mixdown.core import MixdownError
+from mixdown.tensorflow import install
+from mixdown.tensorflow.calls import call_hook
+from mixdown.tensorflow.machine import measurements
+from mixdown.tensorflow.machine.gates import TENSOR_CORES_SINCE, closed_gate
+from mixdown.tensorflow.runtime.keras_policies import mixed_keras_policy
+from mixdown.tensorflow.runtime.private import missing
+from mixdown.tensorflow.runtime.releases import TESTED, is_tested, way_out
+from mixdown.tensorflow.sessions import hook
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mixdown.core import Policy
+
+OWN_PASS = ("TF_ENABLE_AUTO_MIXED_PRECISION", "TF_ENABLE_AUTO_MIXED_PRECISION_GRAPH_REWRITE")
+"""Variables that make TensorFlow rewrite graphs itself."""
+
+LISTS = "TF_AUTO_MIXED_PRECISION_GRAPH_REWRITE_"
+"""How the variables begin that change the lists of TensorFlow's own rewrite."""
+
+
+class Finding(NamedTuple):
+    """One thing that was looked at."""
+
+    subject: str
+    state: Literal["ok", "note", "problem"]
+    told: str
+    way_out: str = ""
+
+
+def examine(policy: Policy) -> list[Finding]:
+    """Look at versions, devices, gates, hooks and known conflicts."""
+    return [*_versions(), *_devices(policy), *_speeds(policy), _gate(policy), _hooks(), *_conflicts()]
+
+
+def _versions() -> Iterator[Finding]:
+    yield Finding("python", "ok", platform.python_version())
+    yield Finding("mixdown", "ok", __version__)
+    yield _tensorflow()
+    for package in ("keras", "tf_keras", "numpy", "rich"):
+        try:
+            yield Finding(package, "ok", version(package))
+        except PackageNotFoundError:
+            yield Finding(package, "note", "not installed")
+
+
+def _tensorflow() -> Finding:
+    if not is_tested(tf.__version__):
+        return Finding("tensorflow", "problem", f"{tf.__version__} is not tested", f"use TensorFlow {TESTED}")
+    if gone := missing():
+        return Finding("tensorflow", "problem", f"{tf.__version__}: {' '.join(gone)}", way_out())
+    return Finding("tensorflow", "ok", tf.__version__)
+
+
+def _devices(policy: Policy) -> Iterator[Finding]:
+    for device in tf.config.list_physical_devices():
+        name = device.name.removeprefix("/physical_device:")
+        yield Finding(f"device {name}", *_eligible(device, policy))
+
+
+def _eligible(device: Any, policy: Policy) -> tuple[Literal["ok", "note"], str]:
+    if not policy.admits(device.device_type):
+        return "note", "left alone by the policy"
+    if device.device_type != "GPU" or policy.devices == "all":
+        return "ok", "takes part"
+    details = tf.config.experimental.get_device_details(device)
+    capability = tuple(details.get("compute_capability") or TENSOR_CORES_SINCE)
+    told = f"compute capability {'.'.join(map(str, capability))}"
+    return ("ok", f"takes part, {told}") if capability >= TENSOR_CORES_SINCE else ("note", f"{told}, too old")
+
+
+def _speeds(policy: Policy) -> Iterator[Finding]:
+    """What was measured, device by device."""
+    for kind, name in measurements.described().items():
+        subject = f"speed of {kind} in {policy.low}"
+        try:
+            found = measurements.measured(kind)
+        except MixdownError as error:
+            yield Finding(subject, "problem", str(error))
+            continue
+        if found is None:
+            yield Finding(subject, "note", f"{name} was not measured", "mixdown doctor --measure")
+        else:
+            slower = ", ".join(f"{family} ({mode})" for family, mode in found.slower(policy.low))
+            yield Finding(subject, "ok", f"{name}: " + (f"slower than float32 in {slower}" if slower else "gains"))
+
+
+def _gate(policy: Policy) -> Finding:
+    gate = closed_gate(policy)
+    if gate is None:
+        return Finding("gate", "ok", "open: mixed precision acts here")
+    if policy.devices == "measured":
+        return Finding("gate", "problem", f"closed: {gate}", "mixdown doctor --measure")
+    way_out = f"to let the CPU take part, pass policy=mixdown.Policy(low={policy.low!r}, devices=('GPU', 'CPU'))"
+    return Finding("gate", "problem", f"closed: {gate}", way_out)
+
+
+def _hooks() -> Finding:
+    """Whether calls really pass through the hooks; they are taken out again if they were not in."""
+    before = call_hook.installed()
+    try:
+        install.install()
+    except MixdownError as error:
+        return Finding("call boundary", "problem", str(error))
+    if not before:
+        call_hook.uninstall()
+        hook.uninstall()
+    return Finding("call boundary", "ok", "functions are called where mixdown expects it")
+
+
+def _conflicts() -> Iterator[Finding]:
+    yield from _keras()
+    for name in OWN_PASS:
+        if os.environ.get(name, "").lower() not in ("", "0", "false"):
+            told = "TensorFlow's own rewrite is on, too: both would choose precisions"
+            yield Finding(name, "problem", told, f"unset {name}")
+    if tf.config.optimizer.get_experimental_options().get("auto_mixed_precision"):
+        way_out = "call tf.config.optimizer.set_experimental_options({'auto_mixed_precision': False})"
+        yield Finding("auto_mixed_precision", "problem", "TensorFlow's own rewrite is on, too", way_out)
+    for name in sorted(os.environ):
+        if name.startswith(LISTS):
+            yield Finding(name, "note", "only has an effect through mixdown.Policy.from_environment()")
+
+
+def _keras() -> Iterator[Finding]:
+    if find_spec("keras") is not None:
+        backend = import_module("keras").backend.backend()
+        if backend != "tensorflow":
+            told = f"Keras runs on {backend}: the rewrite sees TensorFlow graphs only"
+            yield Finding("KERAS_BACKEND", "problem", told, "set KERAS_BACKEND=tensorflow")
+    if policy := mixed_keras_policy():
+        told = f"{policy} mixes precisions already: both would choose"
+        yield Finding("Keras dtype policy", "problem", told, "keras.config.set_dtype_policy('float32')")
+    if os.environ.get("TF_USE_LEGACY_KERAS", "") in ("1", "true", "True") and find_spec("tf_keras") is None:
+        yield Finding("TF_USE_LEGACY_KERAS", "problem", "set, but tf_keras is not installed", "pip install tf_keras")

@@ -1,0 +1,74 @@
+"""What happened in this process so far: `report`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mixdown.reports.build import Facts, graph_report
+from mixdown.reports.model import GraphReport, Report
+from mixdown.tensorflow.calls import active_policy
+from mixdown.tensorflow.explaining.explain import versions
+from mixdown.tensorflow.explaining.products import products
+from mixdown.tensorflow.loss_scaling.scaler_reports import scaler_notes, scaler_reports
+from mixdown.tensorflow.runtime import messages, source_lines
+from mixdown.tensorflow.runtime.private import context
+from mixdown.tensorflow.sessions import hook
+
+if TYPE_CHECKING:
+    from mixdown.core import Policy
+    from mixdown.tensorflow.calls.twins import Twin
+
+
+def report() -> Report:
+    """Tell what was rewritten in this process and what was left alone, and what became of the loss scales.
+
+    Returns:
+        A report of every function and session that ran, or would have run, in mixed precision: print it, ask it
+        `why("dense/MatMul")`, or save it as a page.
+    """
+    functions = [
+        _function(twins.policy, *made)
+        for twins in active_policy.all_twins()
+        for made in sorted(twins.made(), key=_by_name)
+    ]
+    sessions = [_session(number, *each) for number, each in enumerate(hook.seen(), 1)]
+    return Report(
+        title="Mixed precision in this process",
+        versions=versions(),
+        graphs=(*functions, *sessions),
+        scalers=scaler_reports(),
+        warnings=messages.given(),
+        notes=_notes(),
+    )
+
+
+def _by_name(made: tuple[str, str, Twin]) -> tuple[str, str]:
+    return made[:2]
+
+
+def _function(policy: Policy, name: str, device: str, twin: Twin) -> GraphReport:
+    shown = f"{name} on {device}"
+    if twin.plan is None or twin.reading is None:
+        return _left_alone(shown, "function", policy, twin.reason)
+    lines = source_lines.of_functions(twin.plan.graph, context())
+    return graph_report(twin.plan, shown, "function", Facts(lines, products(twin.reading)))
+
+
+def _session(number: int, user: Any, twin: Any, reason: str) -> GraphReport:
+    name = f"session {number}"
+    if twin is None:
+        return GraphReport(name, "session", "float16", rewritten=False, reason=reason)
+    if twin.plan is None:
+        return _left_alone(name, "session", twin.policy, "it has not run anything yet")
+    facts = Facts(source_lines.of_graph(twin.plan.graph, user.graph), products(twin.reading))
+    return graph_report(twin.plan, name, "session", facts)
+
+
+def _left_alone(name: str, kind: str, policy: Policy, reason: str) -> GraphReport:
+    return GraphReport(name, kind, policy.low, rewritten=False, reason=reason, policy=policy.to_dict())
+
+
+def _notes() -> tuple[str, ...]:
+    gone = sum(twins.gone for twins in active_policy.all_twins())
+    told = (f"Not listed are functions that were rewritten and that the program has given up since: {gone}.",)
+    return (told if gone else ()) + scaler_notes()

@@ -1,0 +1,122 @@
+"""Graphs that lie in files: SavedModels and GraphDefs. Start with `load`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tensorflow.core.framework import graph_debug_info_pb2, graph_pb2
+from tensorflow.core.protobuf import saved_model_pb2
+
+from mixdown.core import GraphError
+from mixdown.tensorflow.protos.files import is_dir, is_file, proto_in
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+    from pathlib import Path
+
+SAVED_MODEL = "saved_model"
+DEBUG_INFO = "debug/saved_model_debug_info.pb"
+"""Where a SavedModel keeps source lines, if it was saved with `tf.saved_model.SaveOptions(save_debug_info=True)`."""
+
+INTERNAL = "__saved_model"
+"""How the signatures begin that TensorFlow adds for itself."""
+
+
+class StoredGraph(NamedTuple):
+    """A graph with what is fed and fetched."""
+
+    name: str
+    graph_def: Any
+    feeds: tuple[str, ...]
+    fetches: tuple[str, ...]
+    debug_info: Any = None  # of the SavedModel it lies in, if that was saved with it
+
+
+def load(path: Path, signatures: Collection[str] = ()) -> list[StoredGraph]:
+    """The signatures of a SavedModel, or the one graph of a file.
+
+    Args:
+        path: a SavedModel's directory, or a `.pb` or `.pbtxt` file with a GraphDef.
+        signatures: which signatures to take, all by default.
+
+    Raises:
+        GraphError: there is no such file, it holds something else, or it has no such signature.
+    """
+    folder = path.parent if path.stem == SAVED_MODEL else path
+    if is_dir(folder):
+        return _signatures(folder, signatures)
+    if signatures:
+        raise GraphError(f"{path} is no SavedModel, so it has no signatures.")
+    graph_def = _parse(path, graph_pb2.GraphDef, "a GraphDef")
+    return [StoredGraph(path.name, graph_def, (), sinks(graph_def))]
+
+
+def sinks(graph_def: Any) -> tuple[str, ...]:
+    """The nodes that no other node reads or waits for."""
+    read = {_node(text) for node in graph_def.node for text in node.input}
+    return tuple(node.name for node in graph_def.node if node.name not in read)
+
+
+def _signatures(folder: Path, wanted: Collection[str]) -> list[StoredGraph]:
+    files = [folder / f"{SAVED_MODEL}{ending}" for ending in (".pb", ".pbtxt")]
+    file = next((file for file in files if file.is_file()), None)
+    if file is None:
+        raise GraphError(f"{folder} is no SavedModel: it has no {files[0].name}.")
+    saved = _parse(file, saved_model_pb2.SavedModel, "a SavedModel")
+    if not saved.meta_graphs:
+        raise GraphError(f"{str(file)!r} does not hold a SavedModel: there is no graph in it.")
+    meta = max(saved.meta_graphs, key=lambda meta: "serve" in meta.meta_info_def.tags)
+    known = sorted(name for name in meta.signature_def if not name.startswith(INTERNAL))
+    if unknown := sorted(set(wanted) - set(known)):
+        raise GraphError(f"{folder} has no signature {', '.join(unknown)}; it has {', '.join(known) or 'none'}.")
+    if not known:
+        raise GraphError(f"{folder} has no signatures: save it with tf.saved_model.save(..., signatures=...).")
+    lines = folder / DEBUG_INFO
+    debug_info = _parse(lines, graph_debug_info_pb2.GraphDebugInfo, "debug info") if is_file(lines) else None
+    stored = [_signature(name, meta) for name in known if not wanted or name in wanted]
+    return [one._replace(debug_info=debug_info) for one in stored]
+
+
+def _signature(name: str, meta: Any) -> StoredGraph:
+    signature = meta.signature_def[name]
+    feeds, fetches = (tuple(_names(ends.values())) for ends in (signature.inputs, signature.outputs))
+    return StoredGraph(name, pruned(meta.graph_def, fetches), feeds, fetches)
+
+
+def _names(infos: Iterable[Any]) -> list[str]:
+    """The tensors of a signature's end, of which a sparse one has several."""
+    found = [
+        name
+        for info in infos
+        for name in (
+            info.name,
+            info.coo_sparse.values_tensor_name,
+            info.coo_sparse.indices_tensor_name,
+            info.coo_sparse.dense_shape_tensor_name,
+            *(part.name for part in info.composite_tensor.components),
+        )
+    ]
+    return sorted({name for name in found if name})
+
+
+def pruned(graph_def: Any, fetches: Iterable[str]) -> Any:
+    """What of a graph is needed for some tensors."""
+    nodes = {node.name: node for node in graph_def.node}
+    queue = [_node(text) for text in fetches]
+    needed = set(queue)
+    for name in queue:
+        before = {_node(text) for text in nodes[name].input} if name in nodes else set()
+        queue.extend(sorted(before - needed))
+        needed |= before
+    kept = [node for node in graph_def.node if node.name in needed]
+    return graph_pb2.GraphDef(node=kept, library=graph_def.library, versions=graph_def.versions)
+
+
+def _node(text: str) -> str:
+    return text.removeprefix("^").partition(":")[0]
+
+
+def _parse(path: Path, kind: Any, what: str) -> Any:
+    if not is_file(path):
+        raise GraphError(f"There is no file {str(path)!r}.")
+    return proto_in(path, kind, f"does not hold {what}")

@@ -1,0 +1,53 @@
+"""The hooks in TensorFlow, put in together and proved before they are trusted."""
+
+from __future__ import annotations
+
+from threading import RLock
+
+import tensorflow as tf
+
+from mixdown.core import MixdownError
+from mixdown.tensorflow.calls import active_policy, call_hook
+from mixdown.tensorflow.runtime import messages
+from mixdown.tensorflow.runtime.private import refuse_missing
+from mixdown.tensorflow.runtime.releases import TESTED, refuse_untested
+from mixdown.tensorflow.sessions import hook
+
+_lock = RLock()
+
+
+def install() -> None:
+    """Put the hooks into TensorFlow, and prove that calls really pass through them.
+
+    Raises:
+        MixdownError: this TensorFlow is not one that mixdown knows, or not as mixdown knows it. Nothing was changed.
+    """
+    if not call_hook.installed():
+        refuse_untested()
+        refuse_missing()
+    with _lock:
+        proved = _put_in()
+    if not proved:
+        raise MixdownError(
+            f"TensorFlow {tf.__version__} does not call functions where mixdown expects it: nothing would change. "
+            f"mixdown supports TensorFlow {TESTED}."
+        )
+
+
+def _put_in() -> bool:
+    """Put the hooks in and prove them; take them out again if that fails or is interrupted."""
+    proved = call_hook.installed()
+    try:
+        call_hook.install()
+        hook.install(active_policy.current_policy)
+        proved = proved or call_hook.works()
+    finally:
+        if not proved:
+            call_hook.uninstall()
+            hook.uninstall()
+    return proved
+
+
+def warn(message: str) -> None:
+    """Warn the user's own line."""
+    messages.warn(message, stacklevel=3)

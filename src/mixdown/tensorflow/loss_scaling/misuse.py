@@ -1,0 +1,72 @@
+"""Whether a wrapped optimizer is used as it must be: the loss scaled by it, the gradients applied by it."""
+
+from __future__ import annotations
+
+import atexit
+import weakref
+from typing import Any
+
+from mixdown.tensorflow.runtime.messages import warn
+
+
+class Usage:
+    """What one wrapped optimizer has seen so far. It lives on after the optimizer to tell what became of it."""
+
+    def __init__(self) -> None:
+        self.scaled = False
+        self.applied = False
+
+    def note_scaled(self) -> None:
+        """The optimizer scaled a loss, or handed out its scale."""
+        self.scaled = True
+
+    def note_applied(self, harm: str) -> None:
+        """The optimizer was given gradients: of a loss it scaled, it is to be hoped.
+
+        Args:
+            harm: what happens to gradients if it did not, DIVIDED or UNSCALED.
+        """
+        if not self.scaled and not self.applied:
+            warn(BARE.format(harm=harm), stacklevel=4)
+        self.applied = True
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the optimizer has had nothing to do so far."""
+        return not (self.scaled or self.applied)
+
+
+BARE = (
+    "Gradients were applied of a loss that this optimizer never scaled: {harm}. Let the optimizer compute them (fit, "
+    "minimize, compute_gradients), or scale the loss inside the GradientTape: optimizer.scale_loss(loss) with Keras 3, "
+    "optimizer.get_scaled_loss(loss) and then optimizer.get_unscaled_gradients(gradients) with tf_keras."
+)
+DIVIDED = "they are divided by the loss scale all the same and become tiny"
+UNSCALED = "small ones may have become zero in 16 bits"
+
+
+def watch(optimizer: Any) -> None:
+    """Warn if the optimizer that `enable` returned is thrown away, or kept but never used."""
+    usage = optimizer.usage
+    weakref.finalize(optimizer, _thrown_away, usage).atexit = False
+    _watched[id(usage)] = (weakref.ref(optimizer), usage)
+
+
+_watched: dict[int, tuple[weakref.ref[Any], Usage]] = {}
+
+ADVICE = (
+    "Mixed precision is on, but the optimizer that enable_mixed_precision_graph_rewrite returned was {what}: "
+    "without its loss scaling, gradients may vanish in 16 bits. Train with it: opt = enable_...(opt)."
+)
+
+
+def _thrown_away(usage: Usage) -> None:
+    _watched.pop(id(usage), None)
+    if usage.is_idle:
+        warn(ADVICE.format(what="thrown away"), stacklevel=2)
+
+
+@atexit.register
+def _never_used() -> None:
+    if any(optimizer() is not None and usage.is_idle for optimizer, usage in _watched.values()):
+        warn(ADVICE.format(what="never used"), stacklevel=2)

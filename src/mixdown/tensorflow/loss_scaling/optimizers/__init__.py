@@ -1,0 +1,72 @@
+"""`mixdown.LossScaleOptimizer`: finds the wrapper for an optimizer by the library the optimizer comes from.
+
+No library is imported to find that out: an optimizer that is here has brought its own along.
+"""
+
+from importlib import import_module
+from typing import Any
+
+from mixdown.tensorflow.runtime.private import refuse_missing
+
+# The class all optimizers of a library descend from -> the module whose `wrap` is for them. Asking by these names
+# imports nothing; they stand in the table of private names, too.
+HOMES = {
+    "keras.src.optimizers.base_optimizer.BaseOptimizer": f"{__name__}.keras3",
+    "tf_keras.src.optimizers.optimizer.Optimizer": f"{__name__}.tf_keras",
+    "tf_keras.src.optimizers.legacy.optimizer_v2.OptimizerV2": f"{__name__}.tf_keras_legacy",
+}
+TF_V1 = "tensorflow.python.training.optimizer.Optimizer"
+WRAPPED = {
+    "keras.src.optimizers.loss_scale_optimizer.LossScaleOptimizer",
+    "tf_keras.src.mixed_precision.loss_scale_optimizer.BaseLossScaleOptimizer",
+    "tensorflow.python.training.experimental.loss_scale_optimizer.MixedPrecisionLossScaleOptimizer",
+    f"{__name__}.v1.MixedPrecisionLossScaleOptimizer",
+}
+
+
+def LossScaleOptimizer(inner: Any, loss_scale: Any = "dynamic", *, skip_limit: int | None = None) -> Any:  # noqa: N802 - used like a class, which it picks
+    """Wrap a Keras 3 or tf_keras optimizer so that it scales the loss and skips non-finite steps.
+
+    Args:
+        inner: an optimizer of Keras 3 (`keras.optimizers`) or tf_keras (`tf_keras.optimizers`, also its `legacy` ones).
+        loss_scale: "dynamic", a number (a fixed scale) or a `mixdown.LossScale`.
+        skip_limit: skips in a row after which `mixdown.LossScaleError` is raised; None to be warned once at 50.
+
+    Returns:
+        An optimizer of the same library, for `compile` and `fit` or a loop of your own.
+
+    Raises:
+        TypeError: `inner` is not an optimizer, or not one of these libraries.
+        ValueError: `inner` scales the loss already.
+        MixdownError: its library is not as mixdown knows it.
+    """
+    ancestors = {f"{each.__module__}.{each.__qualname__}" for each in type(inner).__mro__}
+    refuse_wrapped(inner, ancestors)
+    found = next((each for each in HOMES if each in ancestors), None)
+    if found is None:
+        raise TypeError(f"LossScaleOptimizer {what_is_wrong(inner, ancestors)}")
+    refuse_missing(found.partition(".")[0])
+    return import_module(HOMES[found]).wrap(inner, loss_scale, skip_limit=skip_limit)
+
+
+def refuse_wrapped(inner: Any, ancestors: set[str]) -> None:
+    """Refuse an optimizer that scales the loss: two would scale it twice."""
+    if ancestors & WRAPPED:
+        raise ValueError(
+            f"LossScaleOptimizer cannot wrap {type(inner).__name__}, which scales the loss already. "
+            "Pass the optimizer inside it instead."
+        )
+
+
+def what_is_wrong(inner: Any, ancestors: set[str]) -> str:
+    """Why this object cannot be wrapped, and what to pass."""
+    if TF_V1 in ancestors:
+        return (
+            f"is for Keras optimizers, got the v1 optimizer {type(inner).__name__}. "
+            "Use mixdown.MixedPrecisionLossScaleOptimizer for v1 optimizers."
+        )
+    if isinstance(inner, type):
+        return f"needs an optimizer, got the class {inner.__name__}. Pass an instance: {inner.__name__}()."
+    if isinstance(inner, str):
+        return f"needs an optimizer, got the string {inner!r}. Pass keras.optimizers.get({inner!r})."
+    return f"needs a Keras 3 or tf_keras optimizer, got {inner!r} of type {type(inner).__name__}."

@@ -1,0 +1,201 @@
+"""How fast this machine's devices are in each dtype: `measure_device` times one op of every family at a few sizes.
+
+Ops run one after the other in a function, each on inputs of its own, so that nothing can be left out. What counts is
+how much longer many take than one, so that the call itself does not; and of several runs the fastest, for whatever else
+runs on a machine only adds.
+"""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import tensorflow as tf
+
+from mixdown.core.pricing.machines import SIZES
+from mixdown.core.pricing.measured import FAMILIES, MODES, Measured
+from mixdown.tensorflow.machine.measurements import described
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+MANY, FEW = 20, 4  # small and large ops in a function
+LARGE = 10**6
+RUNS = 7
+SHORTEST = 1e-8  # seconds: what cannot be told from nothing
+TABLE = 1000  # rows of a table that is looked up in
+CHANNELS = 64
+
+
+class Trial(NamedTuple):
+    """An op of one size: the shapes of what it takes, and the amount of work that stands for."""
+
+    run: Callable[..., Any]
+    shapes: tuple[tuple[int, ...], ...]
+    amount: int
+
+
+def measure_device(device_type: str, tell: Callable[[str], None]) -> Measured:
+    """Time the first device of a type.
+
+    Args:
+        device_type: "CPU", "GPU" or "TPU".
+        tell: is told what is done next.
+    """
+    samples: dict[tuple[str, str, str], list[tuple[int, float]]] = {}
+    for family in FAMILIES:
+        for mode in MODES:
+            tell(f"{device_type}: {family}, {mode}")
+            for trial in trials(family):
+                with tf.device(f"{device_type}:0"):
+                    found = _seconds(trial, _dtypes(family), jit=mode == "jit")
+                for dtype, seconds in found.items():
+                    samples.setdefault((family, mode, dtype), []).append((trial.amount, seconds))
+    return Measured(described()[device_type], {key: tuple(its) for key, its in samples.items()})
+
+
+def _dtypes(family: str) -> Sequence[str]:
+    return ("float32",) if family == "cast" else tuple(SIZES)
+
+
+def steps() -> int:
+    """How often `tell` is called."""
+    return len(MODES) * len(FAMILIES)
+
+
+def trials(family: str) -> Sequence[Trial]:
+    """The ops that stand for a family, small to large."""
+    make, sizes = TRIALS[family]
+    return [make(size) for size in sizes]
+
+
+def _product(side: int) -> Trial:
+    return Trial(tf.matmul, ((side, side), (side, side)), 2 * side**3)
+
+
+def _elementwise(count: int) -> Trial:
+    return Trial(tf.multiply, ((count,), (count,)), 3 * count)
+
+
+def _reduction(rows: int) -> Trial:
+    return Trial(_row_sums, ((rows, 100),), 101 * rows)
+
+
+def _normalization(side: int) -> Trial:
+    return Trial(_normalized, ((8, side, side, CHANNELS),), 5 * 8 * side**2 * CHANNELS)
+
+
+def _pooling(side: int) -> Trial:
+    return Trial(_pooled, ((8, side, side, CHANNELS),), 22 * side**2 * CHANNELS)
+
+
+def _cast(count: int) -> Trial:
+    return Trial(_down, ((count,),), count)
+
+
+def _convolution(side: int) -> Trial:
+    image, kernel = (8, side, side, CHANNELS), (3, 3, CHANNELS, CHANNELS)
+    return Trial(_same_convolution, (image, kernel), 2 * 8 * side**2 * 9 * CHANNELS**2)
+
+
+def _convolution_gradient(side: int) -> Trial:
+    image, kernel = (8, side, side, CHANNELS), (3, 3, CHANNELS, CHANNELS)
+
+    def both(given: Any, weights: Any, gradient: Any) -> Any:
+        by_image = tf.raw_ops.Conv2DBackpropInput(
+            input_sizes=image, filter=weights, out_backprop=gradient, strides=[1, 1, 1, 1], padding="SAME"
+        )
+        by_kernel = tf.raw_ops.Conv2DBackpropFilter(
+            input=given, filter_sizes=kernel, out_backprop=gradient, strides=[1, 1, 1, 1], padding="SAME"
+        )
+        return by_image, by_kernel
+
+    return Trial(both, (image, kernel, image), 2 * 2 * 8 * side**2 * 9 * CHANNELS**2)
+
+
+def _lookup(rows: int) -> Trial:
+    places = tf.range(rows) * 7 % TABLE
+
+    def take(table: Any) -> Any:
+        return tf.gather(table, places)
+
+    return Trial(take, ((TABLE, 100),), 100 * (rows + TABLE))
+
+
+def _same_convolution(image: Any, kernel: Any) -> Any:
+    return tf.nn.conv2d(image, kernel, 1, "SAME")
+
+
+def _normalized(values: Any) -> Any:
+    ones, zeros = tf.ones(CHANNELS), tf.zeros(CHANNELS)
+    made = tf.raw_ops.FusedBatchNormV3(x=values, scale=ones, offset=zeros, mean=zeros[:0], variance=zeros[:0])
+    gradient = tf.raw_ops.FusedBatchNormGradV3(
+        y_backprop=made.y,
+        x=values,
+        scale=ones,
+        reserve_space_1=made.reserve_space_1,
+        reserve_space_2=made.reserve_space_2,
+        reserve_space_3=made.reserve_space_3,
+    )
+    return gradient.x_backprop
+
+
+def _pooled(values: Any) -> Any:
+    sizes: dict[str, Any] = {"ksize": [1, 2, 2, 1], "strides": [1, 2, 2, 1], "padding": "VALID"}
+    made = tf.raw_ops.MaxPool(input=values, **sizes)
+    return tf.raw_ops.MaxPoolGrad(orig_input=values, orig_output=made, grad=made, **sizes)
+
+
+def _row_sums(rows: Any) -> Any:
+    return tf.reduce_sum(rows, axis=-1)
+
+
+def _down(values: Any) -> Any:
+    return tf.cast(values, tf.bfloat16)
+
+
+TRIALS: dict[str, tuple[Callable[[int], Trial], Sequence[int]]] = {
+    "product": (_product, (32, 256, 768)),
+    "convolution": (_convolution, (4, 16, 32)),
+    "convolution gradient": (_convolution_gradient, (4, 16)),
+    "normalization": (_normalization, (4, 32)),
+    "pooling": (_pooling, (4, 32)),
+    "elementwise": (_elementwise, (1000, 100_000, 1_000_000)),
+    "reduction": (_reduction, (10, 1000, 10_000)),
+    "lookup": (_lookup, (10, 1000, 10_000)),
+    "cast": (_cast, (1000, 100_000, 1_000_000)),
+}
+"""Per family, what makes a trial of a size, and the sizes."""
+
+
+def _seconds(trial: Trial, dtypes: Sequence[str], *, jit: bool) -> dict[str, float]:
+    """The time of one op in each dtype; they take turns, so that none has the machine to itself."""
+    count = FEW if trial.amount > LARGE else MANY
+    calls = {(dtype, n): _call(trial, dtype, n, jit=jit) for dtype in dtypes for n in (1, count)}
+    rounds = [{key: _timed(call) for key, call in calls.items()} for _ in range(RUNS)]
+    fastest = {key: min(times[key] for times in rounds) for key in calls}
+    return {dtype: max((fastest[dtype, count] - fastest[dtype, 1]) / (count - 1), SHORTEST) for dtype in dtypes}
+
+
+def _call(trial: Trial, dtype: str, count: int, *, jit: bool) -> Callable[[], Any]:
+    """So many ops, one after the other, ready to be run."""
+    inputs = [[tf.cast(tf.random.uniform(shape), dtype) for shape in trial.shapes] for _ in range(count)]
+
+    @tf.function(jit_compile=jit)
+    def one_after_the_other(given: Any) -> list[Any]:
+        outputs: list[Any] = []
+        for each in given:
+            with tf.control_dependencies(tf.nest.flatten(outputs[-1:])):
+                outputs.append(trial.run(*each))
+        return outputs
+
+    one_after_the_other(inputs)  # trace, compile, warm up
+    return lambda: one_after_the_other(inputs)
+
+
+def _timed(call: Callable[[], Any]) -> float:
+    tf.test.experimental.sync_devices()
+    begin = perf_counter()
+    call()
+    tf.test.experimental.sync_devices()
+    return perf_counter() - begin

@@ -1,0 +1,146 @@
+"""Copies of a function and of all it calls, in float32 or as a policy has them, made to be probed. Start with `grow`.
+
+A copy differs from what would run otherwise in a few ways, all for the probes' sake: XLA does not compile it, loops run
+one iteration after the other, random ops without a seed get one, and, where the run is an extra one, checks and
+assertions let values pass: a step that stops half-way tells nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import count
+from typing import TYPE_CHECKING, Any, NamedTuple
+from zlib import crc32
+
+from mixdown.core import Paint, make_plan
+from mixdown.tensorflow.calls.twins import Registered
+from mixdown.tensorflow.numerics.probing.ports import maker
+from mixdown.tensorflow.numerics.probing.probed_function import Sheet
+from mixdown.tensorflow.protos.bodies import CALLS, GROUP, LOOPS, MUST_COMPILE, function_body
+from mixdown.tensorflow.reading.read import read
+from mixdown.tensorflow.runtime.gc_pause import collector_paused
+from mixdown.tensorflow.writing.apply import apply
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mixdown.core import Plan, Policy
+
+CHECKS = frozenset({"CheckNumerics", "CheckNumericsV2"})
+WITH_EFFECTS = {kind: kind.removeprefix("Stateless") for kind in CALLS if kind.startswith("Stateless")}
+WITH_EFFECTS["PartitionedCall"] = "StatefulPartitionedCall"
+"""Calls of functions without effects, and what they become once probes are in these functions."""
+
+_numbers = count(1)
+
+
+class Tree(NamedTuple):
+    """The copies, the outermost first."""
+
+    sheets: tuple[Sheet, ...]
+    plan: Plan  # also for a tree that runs in float32: what the policy would do
+    copies: Mapping[str, str]  # original -> copy
+    callers: Mapping[int, tuple[int, str]]  # sheet -> the sheet and the node that call it first
+
+    @property
+    def name(self) -> bytes:
+        """The outermost function."""
+        return str(self.sheets[0].function.signature.name).encode()
+
+
+def grow(context: Any, name: str, device: str, policy: Policy, *, full: bool, lenient: bool) -> Tree:
+    """Copy a function and all it calls, as the policy has them, or in float32 if `full`; if `lenient`, without checks.
+
+    Raises:
+        GraphError: the function cannot be read.
+    """
+    library = _Library(context)
+    with collector_paused():
+        reading = read(function_body(library[name]), library, policy, default_device=device)
+        plan = make_plan(reading.graph, policy)
+        applied = replace(plan, paints=(Paint.FULL,) * len(plan.paints), casts=()) if full else plan
+        names = [body.function for body in reading.bodies]
+        root, others = apply(reading, applied, lambda name: f"{name}__probed_{next(_numbers)}", names)
+    functions = {names[0]: root, **others}
+    for function in functions.values():
+        _prepare(function)
+        if lenient:
+            _disarm(function)
+    copied = {function.signature.name: function for function in functions.values()}
+    known = [{node.name for node in body.nodes} for body in reading.bodies]
+    sheets = tuple(Sheet(number, functions[body], body, copied, known[number]) for number, body in enumerate(names))
+    copies = {original: function.signature.name for original, function in functions.items()}
+    return Tree(sheets, plan, copies, _callers(sheets))
+
+
+class _Library(Mapping[str, Any]):
+    """The functions that a context knows, free of XLA."""
+
+    def __init__(self, context: Any) -> None:
+        self._registered = Registered(context)
+        self._copies: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._copies:
+            original = self._registered[name]
+            copy = type(original)()
+            copy.CopyFrom(original)
+            for owner in (copy, *copy.node_def):
+                _drop(owner, MUST_COMPILE)
+            self._copies[name] = copy
+        return self._copies[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._registered
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._registered)
+
+    def __len__(self) -> int:
+        return len(self._registered)
+
+    def __bool__(self) -> bool:
+        return True
+
+
+def _prepare(function: Any) -> None:
+    """Make a copy fit to be probed, see the top of this file."""
+    _drop(function, GROUP)  # or TensorFlow may choose an original in its place
+    for node in function.node_def:
+        if node.op in LOOPS:
+            node.attr["parallel_iterations"].i = 1
+        if "seed" in node.attr and "seed2" in node.attr and not (node.attr["seed"].i or node.attr["seed2"].i):
+            node.attr["seed"].i, node.attr["seed2"].i = 1, crc32(node.name.encode())
+        node.op = WITH_EFFECTS.get(node.op, node.op)
+
+
+def _disarm(function: Any) -> None:
+    """Let checks pass whatever comes."""
+    for node in function.node_def:
+        if node.op in CHECKS:
+            node.op = "Identity"
+            _drop(node, "message")
+        elif node.op == "Assert":
+            node.op = "NoOp"
+            node.input[:] = sorted({f"^{maker(text)}" for text in node.input})
+            for attribute in ("T", "summarize"):
+                _drop(node, attribute)
+
+
+def _drop(owner: Any, attribute: str) -> None:
+    if attribute in owner.attr:
+        del owner.attr[attribute]
+
+
+def _callers(sheets: tuple[Sheet, ...]) -> dict[int, tuple[int, str]]:
+    number = {sheet.function.signature.name: sheet.number for sheet in sheets}
+    out: dict[int, tuple[int, str]] = {}
+    for sheet in sheets:
+        for node in sorted(sheet.nodes, key=lambda node: sheet.order[node.name]):
+            called = [node.op, *(value.func.name for value in node.attr.values() if value.HasField("func"))]
+            called += [function.name for value in node.attr.values() for function in value.list.func]
+            for name in called:
+                if name in number:
+                    out.setdefault(number[name], (sheet.number, node.name))
+    return out

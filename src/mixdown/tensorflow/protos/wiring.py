@@ -1,0 +1,130 @@
+"""Input strings resolved: which node and port each data input of a body comes from. Start with `wire`."""
+
+from __future__ import annotations
+
+from graphlib import CycleError, TopologicalSorter
+from typing import TYPE_CHECKING
+
+from mixdown.core import GraphError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from mixdown.tensorflow.protos.bodies import Body
+    from mixdown.tensorflow.protos.signatures import Signature
+
+Source = tuple[int, int]
+"""The node and output port a value comes from; argument i of a function is the node -1 - i."""
+
+LONGEST_PORT = 9
+"""Digits: no node has more outputs, and Python refuses to read numbers that are very long."""
+
+
+class Wiring:
+    """The sources of every data input of every node, and of every result, of one body."""
+
+    def __init__(self, body: Body, signatures: Sequence[Signature]) -> None:
+        self._body, self._signatures = body, signatures
+        self._names = _index_names(body)
+        self._arguments = {name: -1 - index for index, (name, _) in enumerate(body.arguments)}
+        self._where = f" in function {body.function!r}" if body.function else ""
+        edges: list[tuple[int, int]] = []
+        self.inputs = [self._inputs_of(index, edges) for index in range(len(body.nodes))]
+        self.results = [self._source(text, f"result {name!r}") for name, text, _ in body.results]
+        self._refuse_cycles(edges)
+
+    def upstream(self, nodes: Iterable[int]) -> list[int]:
+        """These nodes and all whose values they are made of, in order."""
+        seen = set(nodes)
+        queue = list(seen)
+        for index in queue:
+            new = {maker for maker, _ in self.inputs[index] if maker >= 0} - seen
+            seen |= new
+            queue.extend(new)
+        return sorted(seen)
+
+    def _inputs_of(self, index: int, edges: list[tuple[int, int]]) -> list[Source]:
+        node, names, in_graph = self._body.nodes[index], self._names, not self._body.function
+        sources: list[Source] = []
+        before = len(edges)
+        for text in node.input:
+            if text[:1] == "^":
+                edges.append((self._control(text, node), index))
+                continue
+            if len(sources) < len(edges) - before:
+                raise GraphError(
+                    f"Node {node.name!r} ({node.op}){self._where} has a control input before its input {text!r}: "
+                    f"data inputs come first."
+                )
+            known = names.get(text) if in_graph else None
+            source = (known, 0) if known is not None else self._source(text, f"node {node.name!r} ({node.op})")
+            sources.append(source)
+            edges.append((source[0], index))
+        if len(sources) != len(self._signatures[index].inputs):
+            raise GraphError(
+                f"Node {node.name!r} ({node.op}){self._where} has {len(sources)} inputs, "
+                f"its op takes {len(self._signatures[index].inputs)}."
+            )
+        return sources
+
+    def _control(self, text: str, node: object) -> int:
+        name = text[1:]
+        if name in self._arguments:
+            return self._arguments[name]
+        if name not in self._names:
+            raise GraphError(f"Node {node.name!r} ({node.op}){self._where} waits for {name!r}, which does not exist.")  # type: ignore[attr-defined]
+        return self._names[name]
+
+    def _source(self, text: str, reader: str) -> Source:
+        """What an input string means: `name[:port]` in a graph, `name:output:index` or an argument in a function."""
+        name, *rest = text.split(":")
+        if self._body.function and name in self._arguments and rest in ([], ["0"]):
+            return (self._arguments[name], 0)
+        node = self._names.get(name)
+        port = None if node is None else self._port(node, rest)
+        if node is None or port is None or not 0 <= port < len(self._signatures[node].outputs):
+            raise GraphError(f"An input of {reader}{self._where} is {text!r}, which does not exist.")
+        return (node, port)
+
+    def _port(self, node: int, rest: list[str]) -> int | None:
+        *output, index = rest or ["0"]
+        if not index.isdecimal() or len(index) > LONGEST_PORT:
+            return None
+        if not self._body.function:
+            return None if output else int(index)
+        start = self._signatures[node].output_starts.get(output[0]) if len(output) == 1 else None
+        return None if start is None else start + int(index)
+
+    def _refuse_cycles(self, edges: list[tuple[int, int]]) -> None:
+        """A cycle is legal only if it closes through a NextIteration, as the loops of TensorFlow 1 do."""
+        nodes = self._body.nodes
+        if all(source < target for source, target in edges):
+            return
+        before: dict[int, set[int]] = {}
+        for source, target in edges:
+            if source >= 0 and nodes[source].op not in ("NextIteration", "RefNextIteration"):
+                before.setdefault(target, set()).add(source)
+        try:
+            TopologicalSorter(before).prepare()
+        except CycleError as error:
+            cycle = " -> ".join(nodes[index].name for index in reversed(error.args[1]))
+            raise GraphError(f"There is a cycle{self._where} outside a loop: {cycle}.") from None
+
+
+def _index_names(body: Body) -> Mapping[str, int]:
+    names = {node.name: index for index, node in enumerate(body.nodes)}
+    if len(names) < len(body.nodes):
+        seen: set[str] = set()
+        twice = next(node.name for node in body.nodes if node.name in seen or seen.add(node.name))  # type: ignore[func-returns-value]
+        raise GraphError(f"Two nodes are named {twice!r}.")
+    return names
+
+
+def source(text: str) -> tuple[str, int | None]:
+    """The node and the port that an input string names; None stands for a control input."""
+    if text[:1] == "^":
+        return text[1:], None
+    name, _, port = text.partition(":")
+    if port and not (port.isdecimal() and len(port) <= LONGEST_PORT):
+        raise GraphError(f"There is no output {text!r}: what follows the colon is no number.")
+    return name, int(port or 0)

@@ -1,0 +1,136 @@
+"""A Graph in the making: what the parts of the reader fill in together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from mixdown.core import Graph, Op, Role, Site, Tensor, Tie
+from mixdown.core.disjoint_sets import Unions
+from mixdown.tensorflow.protos.wiring import Wiring
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from mixdown.core.graph import Shape
+    from mixdown.core.pricing.measured import Measured
+    from mixdown.tensorflow.protos.bodies import Body
+    from mixdown.tensorflow.protos.signatures import Signature
+    from mixdown.tensorflow.shapes.inference import Place
+
+ARGUMENT, RESULT = -1, -2
+
+
+class Origin(NamedTuple):
+    """What an op was read from: a node, or (with `node` ARGUMENT or RESULT) an end of a function's signature."""
+
+    body: int
+    node: int
+    position: int = 0
+
+
+class Use(NamedTuple):
+    """Where a tensor is read: an input of a node, or (with `node` RESULT) a result of a function."""
+
+    body: int
+    node: int
+    position: int
+
+
+class Chapter:
+    """One body of the tree with what has been found out about it."""
+
+    def __init__(self, index: int, body: Body, signatures: Sequence[Signature]) -> None:
+        self.index, self.body, self.signatures = index, body, signatures
+        self.bases = [-1] * len(body.nodes)  # the first site of each node
+        self.arguments = [-1] * len(body.arguments)  # the site of each argument, -1 if it is not float32
+        self.results = [-1] * len(body.results)
+        self.wiring = Wiring(body, signatures)
+        names = [node.name for node in body.nodes]
+        self.order = sorted(range(len(names)), key=names.__getitem__)  # the nodes by name
+
+    def output_site(self, node: int, port: int) -> int:
+        """The site that makes an output, -1 if it is not float32."""
+        if node < 0:
+            return self.arguments[-1 - node]
+        label = self.signatures[node].outputs[port]
+        return -1 if label < 0 else self.bases[node] + label
+
+    def input_site(self, node: int, position: int) -> int:
+        """The site that reads an input, -1 if it is not float32."""
+        label = self.signatures[node].inputs[position]
+        return -1 if label < 0 else self.bases[node] + label
+
+    def site(self, node: int, label: str) -> int:
+        """The site of a node's type attribute, -1 if it is not float32."""
+        labels = self.signatures[node].labels
+        return self.bases[node] + labels.index(label) if label in labels else -1
+
+
+class Draft:
+    """The lists that become a Graph."""
+
+    def __init__(self, library: Mapping[str, Any], preserved: frozenset[str] = frozenset()) -> None:
+        self.library, self.preserved = library, preserved
+        self.chapters: list[Chapter] = []
+        self.ops: list[Op] = []
+        self.sites: list[Site] = []
+        self.origins: list[Origin] = []
+        self.flows: list[tuple[int, int]] = []
+        self.ties: list[Tie] = []
+        self.carried = Unions()  # sites that carry one value through calls and functional loops
+        self._names: list[str] = []
+        self._makers: list[int] = []
+        self.places: list[Place] = []
+        self._folds: list[bool] = []
+        self._consumers: list[list[int]] = []
+        self.uses: list[list[Use]] = []
+
+    def add_op(self, op: Op, origin: Origin, sites: Sequence[Site]) -> int:
+        """Add an op with its sites; returns its first site."""
+        base = len(self.sites)
+        self.sites.extend(sites)
+        self.ops.append(op)
+        self.origins.append(origin)
+        return base
+
+    def add_end(self, name: str, kind: str, origin: Origin, frozen: str | None) -> int:
+        """Add an argument or a result of a function; returns its site."""
+        function = self.chapters[origin.body].body.function
+        base = len(self.sites)
+        site = Site(len(self.ops), "type", legal=True, kernel=True, role=Role.CONDUIT)
+        return self.add_op(Op(name, kind, function, (base,), frozen), origin, (site,))
+
+    def add_tensor(self, name: str, maker: int, place: Place, *, folds: bool) -> int:
+        """Add a value; returns its index."""
+        self._folds.append(folds)
+        self._names.append(name)
+        self._makers.append(maker)
+        self.places.append(place)
+        self._consumers.append([])
+        self.uses.append([])
+        return len(self._names) - 1
+
+    def add_use(self, tensor: int, site: int, use: Use) -> None:
+        """Let a site read a value."""
+        self._consumers[tensor].append(site)
+        self.uses[tensor].append(use)
+
+    def carry(self, source: int, target: int) -> None:
+        """Note that a value passes from site to site where no cast can stand, so that they must agree."""
+        if source >= 0 and target >= 0:
+            self.flows.append((source, target))
+            self.carried.join(source, target)
+
+    def graph(self, shapes: Sequence[Shape], work: Sequence[int], machine: Measured | None) -> Graph:
+        """The finished Graph."""
+        tensors = map(Tensor, self._names, self._makers, map(tuple, self._consumers), self._folds)
+        return Graph(
+            tuple(self.ops),
+            tuple(self.sites),
+            tuple(tensors),
+            tuple(self.ties),
+            tuple(self.flows),
+            shapes,
+            work,
+            machine,
+        )

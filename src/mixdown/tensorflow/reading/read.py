@@ -1,0 +1,292 @@
+"""GraphDefs and FunctionDefs into the core's Graph. Start with `read`.
+
+The outermost body and every function it calls become one Graph: calls and loops are sites tied to the arguments and
+results of the functions they call, so a decision crosses function boundaries instead of stopping there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from mixdown.core import Agreement, Graph, GraphError, Op, Role, Site, Tie
+from mixdown.core.policy import MEASURED_DEVICES
+from mixdown.tensorflow.machine.devices import default_type, device_type
+from mixdown.tensorflow.machine.measurements import measured
+from mixdown.tensorflow.protos import bodies, signatures
+from mixdown.tensorflow.reading.arithmetic import Work
+from mixdown.tensorflow.reading.builder import ARGUMENT, RESULT, Chapter, Draft, Origin, Use
+from mixdown.tensorflow.reading.calls import tie_calls
+from mixdown.tensorflow.reading.tensor_lists import tie_lists
+from mixdown.tensorflow.reading.v1_control_flow import mark_variable_reads, tie_recurrent_edges
+from mixdown.tensorflow.shapes.inference import Place, Shapes
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from mixdown.core import Policy
+    from mixdown.tensorflow.protos.bodies import Body
+    from mixdown.tensorflow.protos.signatures import Signature, Support
+    from mixdown.tensorflow.protos.wiring import Source
+    from mixdown.tensorflow.shapes.inference import Handle
+
+UPGRADES = {"FusedBatchNorm": "FusedBatchNormV2", "FusedBatchNormGrad": "FusedBatchNormGradV2"}
+"""Kinds read, and where they become low also written, as their successors, which keep the statistics in float32."""
+
+KEEP_MARK = "_grappler_do_not_remove"
+
+MOST_PORTS = 2**22
+"""Outputs that nodes of all the different kinds and types in a graph may have together, counted once each."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A Graph, and the way back from it to the protos."""
+
+    graph: Graph
+    bodies: Sequence[Body]
+    library: Mapping[str, Any]
+    origins: Sequence[Origin]  # per op
+    uses: Sequence[Sequence[Use]]  # per tensor, in the order of its consumers
+    outputs: Sequence[int]  # per node of the outermost body, how many outputs it has
+
+
+def read(
+    body: Body,
+    library: Mapping[str, Any],
+    policy: Policy,
+    preserved: Collection[str] = (),
+    *,
+    default_device: str = "",
+    handles: Mapping[int, Handle] = MappingProxyType({}),
+) -> Reading:
+    """Read a body and all functions it calls.
+
+    Args:
+        body: the outermost graph, or function.
+        library: the functions that may be called, by name.
+        policy: what is asked of kernels and devices.
+        preserved: names of nodes of the outermost body that must keep their types.
+        default_device: the type of device for nodes that name none; by default the policy's first.
+        handles: what is known of variables that are arguments of the body, by position.
+
+    Raises:
+        GraphError: an op is unknown, an attribute is missing, an input leads nowhere, or there is a cycle.
+    """
+    draft, home = Draft(library, frozenset(preserved)), default_device or default_type(policy)
+    machine = measured(home) if policy.devices == MEASURED_DEVICES else None
+    tree = [body, *(bodies.function_body(library[name]) for name in bodies.reachable(body, library))]
+    devices = _default_devices(tree, library, policy, home)
+    reader = _NodeReader(library, policy, frozenset(preserved), devices, home if machine else "")
+    compiled = bodies.compiled(tree, library)
+    for index, one in enumerate(tree):
+        reader.add_chapter(draft, index, one, compiled=index in compiled)
+    for chapter in draft.chapters:
+        _connect(draft, chapter)
+        tie_recurrent_edges(draft, chapter)
+        mark_variable_reads(draft, chapter)
+    tie_calls(draft)
+    tie_lists(draft, reader.may_change)
+    outputs = [len(signature.outputs) for signature in draft.chapters[0].signatures]
+    shapes = Shapes(draft.places, draft.chapters, library, handles)
+    work = Work(draft, tree, shapes)
+    return Reading(draft.graph(shapes, work, machine), tree, library, draft.origins, draft.uses, outputs)
+
+
+class _NodeReader:
+    """Turns nodes into ops and sites, remembering what it learnt about each combination of kind and types."""
+
+    def __init__(
+        self,
+        library: Mapping[str, Any],
+        policy: Policy,
+        preserved: frozenset[str],
+        default_devices: Sequence[str],
+        measured_device: str,
+    ) -> None:
+        self.library, self.policy, self.preserved = library, policy, preserved
+        self.low = signatures.LOW_TYPES[policy.low]
+        self.default_devices, self.measured_device = default_devices, measured_device
+        # A kind that the policy speaks of keeps its name, or the policy would not find it.
+        self._upgrades = UPGRADES.keys() - {override.kind for override in policy.overrides}
+        self._nodes: dict[tuple[str, signatures.Values], _Node] = {}
+        self._ports = 0  # of these, all together
+        self._known: dict[tuple[str, signatures.Values, str], tuple[Support, ...]] = {}
+
+    def add_chapter(self, draft: Draft, index: int, body: Body, *, compiled: bool) -> None:
+        """Read one body: its ops sorted by name, then the ends of its signature."""
+        read = [self._read(node, index) for node in body.nodes]
+        chapter = Chapter(index, body, [node.signature for node in read])
+        draft.chapters.append(chapter)
+        for position in chapter.order:
+            if read[position].signature.labels:
+                self._add_op(draft, chapter, position, read[position], compiled=compiled)
+        frozen = _frozen_signature(body, outermost=index == 0)
+        for position, (name, dtype) in enumerate(body.arguments):
+            if dtype == signatures.FLOAT:
+                chapter.arguments[position] = draft.add_end(name, "_Arg", Origin(index, ARGUMENT, position), frozen)
+        for position, (name, _, dtype) in enumerate(body.results):
+            if dtype == signatures.FLOAT:
+                chapter.results[position] = draft.add_end(name, "_Retval", Origin(index, RESULT, position), frozen)
+
+    def _read(self, node: Any, body: int) -> _Node:
+        kind = signatures.kind_of(node.op)
+        if kind is None:
+            return _Node(node.op, (), self._call_signature(node))
+        name, values = node.op, kind.values(node)
+        if name in self._upgrades and self._frozen(node, body) is None:
+            name, values = UPGRADES[name], (signatures.FLOAT, signatures.FLOAT)
+        key = (name, values)
+        if key not in self._nodes:
+            upgraded = signatures.kind_of(name)
+            assert upgraded is not None  # noqa: S101 - TensorFlow registers both
+            self._nodes[key] = _Node(name, values, signatures.make_signature(upgraded, values))
+            self._count_ports(node, self._nodes[key].signature)
+        return self._nodes[key]
+
+    def _count_ports(self, node: Any, signature: Signature) -> None:
+        """Refuse a graph that a few bytes blow up: how many outputs a node has is only written in an attribute."""
+        self._ports += len(signature.outputs)
+        if self._ports > MOST_PORTS:
+            raise GraphError(f"The graph has more than {MOST_PORTS} outputs, with those of {node.name!r} ({node.op}).")
+
+    def _call_signature(self, node: Any) -> Signature:
+        if node.op not in self.library:
+            raise signatures.unknown(node)
+        definition = self.library[node.op].signature
+        if not definition.attr:
+            return signatures.call_signature(definition)
+        kind = signatures.prepare(definition)
+        return signatures.make_signature(kind, kind.values(node))
+
+    def _add_op(self, draft: Draft, chapter: Chapter, position: int, read: _Node, *, compiled: bool) -> None:
+        node, base, index = chapter.body.nodes[position], len(draft.sites), len(draft.ops)
+        conduit = bool(bodies.followed(node, self.library))
+        frozen = self._frozen(node, chapter.index, anywhere=conduit)
+        where = self._device(node, chapter.index)
+        where = signatures.compiler_of(where) if compiled else where
+        supports = (CONDUIT,) * len(read.signature.labels) if conduit else self._supports(read, where)
+        sites = [
+            Site(index, label, support.legal, support.kernel, _role(read.kind, label, conduit=conduit))
+            for label, support in zip(read.signature.labels, supports, strict=True)
+        ]
+        numbers = tuple(range(base, base + len(sites)))
+        op = Op(node.name, read.kind, chapter.body.function, numbers, frozen, position, compiled)
+        chapter.bases[position] = draft.add_op(op, Origin(chapter.index, position), sites)
+        if supports[0].together:
+            draft.ties.append(Tie(numbers, Agreement.UNANIMOUS))
+
+    def _device(self, node: Any, body: int) -> str:
+        return device_type(node.device) or self.default_devices[body]
+
+    def _supports(self, read: _Node, where: str) -> tuple[Support, ...]:
+        key = (read.kind, read.values, where)
+        if key not in self._known:
+            kind = signatures.kind_of(read.kind)
+            # A TensorFlow built without this device's kernels cannot tell; the CPU's are the best guess.
+            asked = where if signatures.has_kernels_for(where) else "CPU"
+            self._known[key] = (
+                tuple(signatures.Support(legal=False, kernel=False) for _ in read.signature.labels)
+                if kind is None or read.kind in bodies.CALLS  # a call that is not followed keeps its types
+                else signatures.make_support(kind, read.values, read.signature.labels, self.low, asked)
+            )
+        return self._known[key]
+
+    def may_change(self, chapter: Chapter, position: int) -> bool:
+        """Whether nothing keeps a node from changing its types."""
+        node = chapter.body.nodes[position]
+        conduit = bool(bodies.followed(node, self.library))
+        return self._frozen(node, chapter.index, anywhere=conduit) is None
+
+    def _frozen(self, node: Any, body: int, *, anywhere: bool = False) -> str | None:
+        """Why a node must keep its types, if so."""
+        if body == 0 and node.name in self.preserved:
+            return "it is fed, fetched or otherwise asked for by name"
+        mark = node.attr.get(KEEP_MARK)
+        if mark is not None and mark.b:
+            return f"it carries the mark {KEEP_MARK}"
+        where = self._device(node, body)
+        if not anywhere and not self.policy.admits(where):
+            return f"it runs on a {where}, which the policy leaves alone"
+        if not anywhere and self.policy.devices == MEASURED_DEVICES and where != self.measured_device:
+            return f"it runs on a {where}, which was not measured"
+        return None
+
+
+def _default_devices(tree: Sequence[Body], library: Mapping[str, Any], policy: Policy, default: str) -> list[str]:
+    """Per body, the type of device for nodes that name none: TensorFlow runs them where the call runs.
+
+    Of a function that is called on several types of device, one that the policy leaves alone counts.
+    """
+    number = {body.function: index for index, body in enumerate(tree)}
+    found: list[set[str]] = [{default}, *(set() for _ in tree[1:])]
+    queue = [(0, default)]
+    for index, inherited in queue:
+        for position, names in bodies.calls(tree[index].nodes, library):
+            device = device_type(tree[index].nodes[position].device) or inherited
+            fresh = [number[name] for name in names if device not in found[number[name]]]
+            for callee in fresh:
+                found[callee].add(device)
+            queue.extend((callee, device) for callee in fresh)
+    return [min(devices, key=lambda device: (policy.admits(device), device)) for devices in found]
+
+
+def _frozen_signature(body: Body, *, outermost: bool) -> str | None:
+    """Why the arguments and results of a function must keep their types, if so."""
+    if outermost:
+        return "it is part of the signature that callers rely on"
+    if body.function and bodies.GROUP in body.proto.attr:
+        return "its function is one of several that TensorFlow may choose from, which must look alike"
+    return None
+
+
+class _Node(NamedTuple):
+    """What nodes of one kind and one combination of types have in common."""
+
+    kind: str
+    values: signatures.Values
+    signature: Signature
+
+
+CONDUIT = signatures.Support(legal=True, kernel=True)
+
+
+def _role(kind: str, label: str, *, conduit: bool) -> Role:
+    if conduit and label.endswith("]"):
+        return Role.CONDUIT
+    return Role.CONVERSION if kind == "Cast" and label == "DstT" else Role.PLAIN
+
+
+def _connect(draft: Draft, chapter: Chapter) -> None:
+    """Let every float32 value flow from the site that makes it to those that read it."""
+    tensors: dict[Source, int] = {}
+    for node in chapter.order:
+        signature, base = chapter.signatures[node], chapter.bases[node]
+        for position, label in enumerate(signature.inputs):
+            source = chapter.wiring.inputs[node][position]
+            if label >= 0:
+                tensor = _tensor(draft, chapter, tensors, source)
+                draft.add_use(tensor, base + label, Use(chapter.index, node, position))
+            elif chapter.output_site(*source) >= 0:
+                reader = chapter.body.nodes[node]
+                raise GraphError(
+                    f"Node {reader.name!r} ({reader.op}) reads {reader.input[position]!r}, which is float32, "
+                    f"as another type."
+                )
+    for position, site in enumerate(chapter.results):
+        if site >= 0:
+            tensor = _tensor(draft, chapter, tensors, chapter.wiring.results[position])
+            draft.add_use(tensor, site, Use(chapter.index, RESULT, position))
+
+
+def _tensor(draft: Draft, chapter: Chapter, tensors: dict[Source, int], source: Source) -> int:
+    if source not in tensors:
+        node, port = source
+        maker = chapter.output_site(node, port)
+        name = chapter.body.arguments[-1 - node][0] if node < 0 else chapter.body.nodes[node].name
+        if maker < 0:
+            raise GraphError(f"The output {port} of {name!r} is read as float32, but it is not.")
+        folds = node >= 0 and chapter.body.nodes[node].op == "Const"
+        tensors[source] = draft.add_tensor(f"{name}:{port}", maker, Place(chapter.index, node, port), folds=folds)
+    return tensors[source]

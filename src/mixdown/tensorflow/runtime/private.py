@@ -1,0 +1,329 @@
+"""Every private name of TensorFlow and of the two Keras that mixdown touches, in one table. Start with `NAMES`.
+
+Other modules import what they need from here (`from mixdown.tensorflow.runtime.private import Context`). A name that is
+gone does not break the import: whoever uses it is told which one it is, and `missing` tells all of them beforehand.
+"""
+
+from __future__ import annotations
+
+import inspect
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+from mixdown.core import MixdownError
+from mixdown.tensorflow.runtime.releases import described, way_out
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import CodeType
+
+CHECKED = {
+    "tensorflow": "TensorFlow 2.16.2, 2.18.1 and 2.21.0",
+    "keras": "Keras 3.15.1",
+    "tf_keras": "tf_keras 2.16.0, 2.18.0 and 2.21.0",
+}
+"""The releases that every name below was looked up in, by library."""
+
+
+class Private(NamedTuple):
+    """One name: where it is, what it is for, and what is asked of it."""
+
+    path: str  # module:name
+    purpose: str
+    takes: tuple[str, ...] = ()  # the parameters that it is called with, in order
+    has: tuple[str, ...] = ()  # what is used of a module or class, or of the instances of a class
+
+    @property
+    def package(self) -> str:
+        """The library that it is a part of."""
+        return self.path.partition(":")[0].partition(".")[0]
+
+
+NAMES = {
+    # Calls of functions: there is no public hook between a traced function and the runtime.
+    "Context": Private(
+        "tensorflow.python.eager.context:Context",
+        "where functions are called, registered and looked up",
+        has=(
+            "add_function_def",
+            "call_function",
+            "config",
+            "device_name",
+            "function_call_options",
+            "get_function_def",
+            "get_graph_debug_info",
+            "has_function",
+            "list_function_names",
+            "remove_function",
+        ),
+    ),
+    "call_function": Private(
+        "tensorflow.python.eager.context:Context.call_function",
+        "the only way a function is called eagerly, wrapped to call its twin",
+        takes=("self", "name", "tensor_inputs", "num_outputs"),
+    ),
+    "remove_function": Private(
+        "tensorflow.python.eager.context:Context.remove_function",
+        "wrapped to remove the twins of a function that is removed",
+        takes=("self", "name"),
+    ),
+    "context": Private("tensorflow.python.eager.context:context", "the context of this thread"),
+    "eager_mode": Private("tensorflow.python.eager.context:eager_mode", "to leave the graph that is being built"),
+    "FunctionCallOptions": Private(
+        "tensorflow.python.eager.context:FunctionCallOptions",
+        "to have one call run without graph optimizers",
+        takes=("executor_type", "config_proto"),
+        has=("executor_type",),
+    ),
+    "autograph_config": Private(
+        "tensorflow.python.autograph.core.config:",
+        "the list of what autograph leaves alone, on which mixdown puts itself",
+        has=("CONVERSION_RULES", "DoNotConvert"),
+    ),
+    # Sessions have no public hook.
+    "BaseSession": Private(
+        "tensorflow.python.client.session:BaseSession",
+        "the class behind all sessions, patched so that a session can run a twin of its graph",
+        has=(
+            "_Callable",
+            "_call_tf_sessionprun",
+            "_call_tf_sessionrun",
+            "_closed",
+            "_config",
+            "_do_call",
+            "_extend_graph",
+            "_graph",
+            "_make_callable_from_options",
+            "_session",
+            "_target",
+            "partial_run_setup",
+        ),
+    ),
+    "session_init": Private(
+        "tensorflow.python.client.session:BaseSession.__init__",
+        "wrapped to make the session underneath on a twin",
+        takes=("self", "target", "graph", "config"),
+    ),
+    "mixed_precision_global_state": Private(
+        "tensorflow.python.training.experimental.mixed_precision_global_state:",
+        "whether any session was made in this process",
+        has=("non_mixed_precision_session_created",),
+    ),
+    # Graphs from protos: the public importer makes a Python object of every node.
+    "c_api": Private(
+        "tensorflow.python.client.pywrap_tf_session:",
+        "TensorFlow's C interface: sessions, and graphs imported in one go",
+        has=(
+            "ExtendSession",
+            "TF_DeleteBuffer",
+            "TF_DeleteSession",
+            "TF_GraphImportGraphDefWithResults",
+            "TF_ImportGraphDefOptionsAddInputMapping",
+            "TF_ImportGraphDefOptionsRemapControlDependency",
+            "TF_ImportGraphDefOptionsSetPrefix",
+            "TF_ImportGraphDefOptionsSetUniquifyNames",
+            "TF_ImportGraphDefOptionsSetValidateColocationConstraints",
+            "TF_NewBufferFromString",
+            "TF_OperationName",
+        ),
+    ),
+    "c_api_util": Private(
+        "tensorflow.python.framework.c_api_util:",
+        "options and results of an import, freed when they are done with",
+        has=("ScopedTFImportGraphDefOptions", "ScopedTFImportGraphDefResults", "tf_output"),
+    ),
+    "Graph": Private(
+        "tensorflow.python.framework.ops:Graph",
+        "the C graph behind a tf.Graph, and what is new in it",
+        has=("_c_graph", "_is_function", "_session_run_lock", "new_operations"),
+    ),
+    "Operation": Private(
+        "tensorflow.python.framework.ops:Operation",
+        "the shapes of one node of a C graph, without an object for every other",
+        has=("_from_c_op",),
+    ),
+    # What TensorFlow knows of ops, values and source lines.
+    "op_def_registry": Private(
+        "tensorflow.python.framework.op_def_registry:", "the definition of an op kind", has=("get",)
+    ),
+    "kernel_registry": Private(
+        "tensorflow.python.framework.kernels:",
+        "which kernels an op kind has on which devices",
+        has=("get_registered_kernels_for_op",),
+    ),
+    "get_resource_handle_data": Private(
+        "tensorflow.python.ops.handle_data_util:get_resource_handle_data", "the variable behind a placeholder"
+    ),
+    "EagerTensor": Private(
+        "tensorflow:__internal__.EagerTensor", "the variable behind an eager resource", has=("_handle_data",)
+    ),
+    "LoadTracesFromDebugInfo": Private(
+        "tensorflow.python.util.tf_stack:LoadTracesFromDebugInfo",
+        "the user's source lines behind the ops of a function",
+    ),
+    "OpError": Private(
+        "tensorflow.python.framework.errors_impl:OpError",
+        "the text of an error, in which twins are named as the originals they stand for",
+        has=("_message",),
+    ),
+    "control_flow_util": Private(
+        "tensorflow.python.ops.control_flow_util:",
+        "whether XLA compiles what is being traced",
+        has=("GraphOrParentsInXlaContext",),
+    ),
+    "fingerprinting_utils": Private(
+        "tensorflow.python.saved_model.fingerprinting_utils:",
+        "the fingerprint of a SavedModel that was changed",
+        has=("write_fingerprint",),
+    ),
+    # Checkpoints and distribution, exported for both Keras under tf.__internal__.
+    "Trackable": Private(
+        "tensorflow:__internal__.tracking.Trackable",
+        "loss scales in checkpoints",
+        has=("_handle_deferred_dependencies", "_lookup_dependency", "_track_trackable", "_trackable_children"),
+    ),
+    "DelegatingTrackableMixin": Private(
+        "tensorflow:__internal__.tracking.DelegatingTrackableMixin",
+        "a wrapped optimizer stands in a checkpoint where the bare one would",
+        has=("_trackable", "_trackable_children"),
+    ),
+    "strategy_supports_no_merge_call": Private(
+        "tensorflow:__internal__.distribute.strategy_supports_no_merge_call", "how gradients are summed over replicas"
+    ),
+    "V1Optimizer": Private(
+        "tensorflow.python.training.optimizer:Optimizer",
+        "the class that all v1 optimizers descend from",
+        has=("_apply_dense", "_name", "_use_locking"),
+    ),
+    "V1LossScaleOptimizer": Private(
+        "tensorflow.python.training.experimental.loss_scale_optimizer:MixedPrecisionLossScaleOptimizer",
+        "an optimizer that scales the loss already",
+    ),
+    # Keras 3.
+    "Keras3Optimizer": Private(
+        "keras.src.optimizers.base_optimizer:BaseOptimizer",
+        "the class that all Keras 3 optimizers descend from",
+        has=("_get_variable_index", "_trainable_variables", "_variables"),
+    ),
+    "Keras3LossScaleOptimizer": Private(
+        "keras.src.optimizers.loss_scale_optimizer:LossScaleOptimizer", "an optimizer that scales the loss already"
+    ),
+    "Keras3Variable": Private("keras:Variable", "whether a weight has its value yet", has=("_value",)),
+    "in_stateless_scope": Private(
+        "keras.src.backend.common.stateless_scope:in_stateless_scope", "whether state is passed around, as JAX has it"
+    ),
+    # tf_keras.
+    "TfKerasOptimizer": Private(
+        "tf_keras.src.optimizers.optimizer:Optimizer", "the class that new-style tf_keras optimizers descend from"
+    ),
+    "TfKerasLegacyOptimizer": Private(
+        "tf_keras.src.optimizers.legacy.optimizer_v2:OptimizerV2",
+        "the class that legacy tf_keras optimizers descend from",
+        has=(
+            "_aggregate_gradients",
+            "_compute_gradients",
+            "_create_all_weights",
+            "_name",
+            "_transform_unaggregated_gradients",
+        ),
+    ),
+    "TfKerasLossScaleOptimizer": Private(
+        "tf_keras.src.mixed_precision.loss_scale_optimizer:BaseLossScaleOptimizer",
+        "an optimizer that scales the loss already",
+    ),
+}
+"""What other modules import from here -> what it is. Nothing else in the package may touch a private name."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in NAMES:
+        raise AttributeError(f"{name} is not in the table of private names.")
+    return resolved(NAMES[name])
+
+
+def resolved(wanted: Private) -> Any:
+    """The thing itself, or a stand-in that says what is missing as soon as anybody uses it."""
+    module, _, names = wanted.path.partition(":")
+    try:
+        found = import_module(module)
+        for name in filter(None, names.split(".")):
+            found = getattr(found, name)
+    except (ImportError, AttributeError):
+        return Missing(_dotted(wanted.path), wanted.purpose)
+    return found
+
+
+def missing(package: str = "tensorflow") -> list[str]:
+    """What a library lacks of the private names that mixdown needs of it, one sentence each."""
+    return [problem for each in NAMES.values() if each.package == package for problem in _problems(each)]
+
+
+def refuse_missing(package: str = "tensorflow") -> None:
+    """Refuse to go on with a library that lacks a private name.
+
+    Raises:
+        MixdownError: one is missing, or is not what it was.
+    """
+    if problems := missing(package):
+        raise MixdownError(f"{' '.join(problems)} {_advice(package)}")
+
+
+class Missing:
+    """Stands in for a name that is gone."""
+
+    def __init__(self, path: str, purpose: str) -> None:
+        self._told = f"{_lacks(path, purpose)} {_advice(path.partition('.')[0])}"
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise MixdownError(self._told)
+
+    def __call__(self, *_: object, **__: object) -> NoReturn:
+        """Say that it is gone."""
+        raise MixdownError(self._told)
+
+    def __mro_entries__(self, _: object) -> NoReturn:
+        raise MixdownError(self._told)
+
+
+def _problems(wanted: Private) -> list[str]:
+    found = resolved(wanted)
+    if isinstance(found, Missing):
+        return [_lacks(_dotted(wanted.path), wanted.purpose)]
+    path = _dotted(wanted.path)
+    gone = [_lacks(f"{path}.{name}", wanted.purpose) for name in wanted.has if not _has(found, name)]
+    return [*gone, *_other_parameters(wanted, found)]
+
+
+def _has(owner: Any, name: str) -> bool:
+    """Whether a module or class has a name, or a class speaks of it in its methods, as it does of its attributes."""
+    return hasattr(owner, name) or any(name in code.co_names for code in _methods(owner))
+
+
+def _methods(owner: Any) -> Iterator[CodeType]:
+    """The code of the methods of a class, below whatever they are wrapped in."""
+    for each in (each for base in getattr(owner, "__mro__", ()) for each in vars(base).values()):
+        code = getattr(inspect.unwrap(each) if callable(each) else each, "__code__", None)
+        if code is not None:
+            yield code
+
+
+def _other_parameters(wanted: Private, found: Any) -> list[str]:
+    if not wanted.takes:
+        return []
+    names = tuple(inspect.signature(found).parameters)
+    if names[: len(wanted.takes)] == wanted.takes:
+        return []
+    told = f"{described(wanted.package)} calls {_dotted(wanted.path)} with ({', '.join(names)})"
+    return [f"{told}, not with ({', '.join(wanted.takes)})."]
+
+
+def _lacks(path: str, purpose: str) -> str:
+    return f"{described(path.partition('.')[0])} has no {path} ({purpose})."
+
+
+def _advice(package: str) -> str:
+    return f"mixdown was checked with {CHECKED[package]}. {way_out(package)}"
+
+
+def _dotted(path: str) -> str:
+    return path.rstrip(":").replace(":", ".")

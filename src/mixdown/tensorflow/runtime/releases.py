@@ -1,0 +1,60 @@
+"""Which releases of TensorFlow mixdown patches: those that it is tested with, or any if the user says so."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+
+import tensorflow as tf
+
+from mixdown.core import MixdownError
+from mixdown.tensorflow.runtime.messages import warn
+
+OLDEST, NEWEST = (2, 16), (2, 21)
+"""The releases of TensorFlow that mixdown is tested with."""
+
+VARIABLE = "MIXDOWN_ALLOW_UNTESTED"
+RELEASE = re.compile(r"(\d+)\.(\d+)\.\d+(\+[\w.]+)?")
+"""A finished release, maybe built by somebody else (`2.17.0+nv24.11`); candidates and nightlies look different."""
+
+TESTED = " to ".join(".".join(map(str, each)) for each in (OLDEST, NEWEST))
+
+WAYS_OUT = {
+    "tensorflow": f"Use TensorFlow {TESTED}: pip install 'tensorflow>=2.{OLDEST[1]},<2.{NEWEST[1] + 1}'.",
+    "keras": "Use Keras 3.15: pip install 'keras==3.15.*'.",
+    "tf_keras": "Use the tf_keras of your TensorFlow: pip install 'tf_keras~=X.Y.0' for TensorFlow X.Y.",
+}
+
+
+def is_tested(version: str) -> bool:
+    """Whether mixdown is tested with a version of TensorFlow."""
+    found = RELEASE.fullmatch(version)
+    return found is not None and OLDEST <= (int(found[1]), int(found[2])) <= NEWEST
+
+
+def refuse_untested() -> None:
+    """Refuse to patch a TensorFlow that mixdown does not know; with MIXDOWN_ALLOW_UNTESTED=1 only warn.
+
+    Raises:
+        MixdownError: it is older, newer, or no finished release.
+    """
+    if is_tested(tf.__version__):
+        return
+    if os.environ.get(VARIABLE) != "1":
+        raise MixdownError(
+            f"TensorFlow {tf.__version__} is not one of the releases that mixdown is tested with ({TESTED}): "
+            f"nothing was changed. {way_out()} To try it all the same, set {VARIABLE}=1."
+        )
+    warn(f"TensorFlow {tf.__version__} is not tested with mixdown ({TESTED} are), and {VARIABLE}=1 is set.", 4)
+
+
+def way_out(package: str = "tensorflow") -> str:
+    """What to install instead."""
+    return WAYS_OUT[package]
+
+
+def described(package: str) -> str:
+    """A library that is loaded, with its version."""
+    name = {"tensorflow": "TensorFlow", "keras": "Keras"}.get(package, package)
+    return f"{name} {getattr(sys.modules.get(package), '__version__', '')}".rstrip()

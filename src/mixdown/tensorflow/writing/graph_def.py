@@ -1,0 +1,166 @@
+"""GraphDef in, GraphDef out: `rewrite_graph_def`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import tensorflow as tf
+
+from mixdown import __version__
+from mixdown.core import GraphError, Plan, Policy, PolicyError, make_plan
+from mixdown.reports.build import Facts, graph_report
+from mixdown.reports.model import Report
+from mixdown.reports.rendering.summary import summary
+from mixdown.tensorflow.explaining.products import products
+from mixdown.tensorflow.protos.bodies import graph_body
+from mixdown.tensorflow.protos.wiring import LONGEST_PORT
+from mixdown.tensorflow.reading.read import read
+from mixdown.tensorflow.runtime.gc_pause import collector_paused
+from mixdown.tensorflow.runtime.source_lines import of_graph_def
+from mixdown.tensorflow.writing.apply import apply, unused
+from mixdown.untrusted.escaped import harmless
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
+
+    from mixdown.tensorflow.reading.read import Reading
+
+
+class Rewrite(NamedTuple):
+    """A rewritten graph, and the plan it follows."""
+
+    graph_def: Any
+    plan: Plan
+    reading: Reading | None = None  # what the plan was made of
+
+    def __str__(self) -> str:
+        return "\n".join(map(harmless, summary(graph_report(self.plan, "", "graph"))))
+
+    def report(self, title: str = "A rewritten graph") -> Report:
+        """All of it for people: every op with its reason, every cast. See `save`."""
+        versions = {"mixdown": __version__, "tensorflow": tf.__version__}
+        return Report(title, versions, (graph_report(self.plan, title, "graph", self.facts()),))
+
+    def facts(self) -> Facts:
+        """What the graph tells beyond what a plan needs."""
+        if self.reading is None:
+            return Facts()
+        return Facts(of_graph_def(self.plan.graph, self.reading.bodies[0].proto), products(self.reading))
+
+    def save(self, path: str | Path) -> Path:
+        """Write the report as a page (`.html`), as JSON (`.json`) or as text (`.txt`).
+
+        Raises:
+            ValueError: the name ends in something else.
+        """
+        return self.report().save(path)
+
+
+def rewrite_graph_def(
+    graph_def: Any, fetches: Iterable[str], *, feeds: Iterable[str] = (), policy: Policy | None = None
+) -> Rewrite:
+    """Run the safe, expensive ops of a graph in 16 bits.
+
+    Args:
+        graph_def: the graph, with its function library. It is not changed.
+        fetches: names of nodes or tensors that will be fetched or run: they keep their name and dtype.
+        feeds: names of nodes or tensors that will be fed: they keep their name and dtype.
+        policy: what may be low, and where; the default policy if None.
+
+    Returns:
+        The rewritten copy and the plan, which can say why every op is as it is.
+
+    Raises:
+        GraphError: the graph is broken, or a feed or fetch is not in it.
+        PolicyError: an override of the policy matches no op of this graph.
+    """
+    rewrite = rewrite_graph(graph_def, fetches, feeds, policy or Policy())
+    if idle := idle_overrides(rewrite):
+        raise PolicyError(f"Nothing in this graph matches {'; '.join(idle)}: mend or remove that rule.")
+    return rewrite
+
+
+def rewrite_graph(graph_def: Any, fetches: Iterable[str], feeds: Iterable[str], policy: Policy) -> Rewrite:
+    """The work behind `rewrite_graph_def`, which does not mind rules of the policy that match nothing."""
+    tensors = _tensor_names(fetches, feeds)
+    preserved = _node_names(graph_def, tensors)
+    library = {function.signature.name: function for function in graph_def.library.function}
+    with collector_paused():
+        reading = read(graph_body(graph_def), library, policy, preserved)
+        _refuse_missing_ports(reading, tensors)
+        plan = make_plan(reading.graph, policy)
+        taken = set(library)
+        rewritten, twins = apply(reading, plan, lambda name: unused(f"{name}__{policy.low}", taken))
+    _replace_functions(rewritten, twins)
+    return Rewrite(rewritten, plan, reading)
+
+
+def idle_overrides(rewrite: Rewrite) -> list[str]:
+    """The rules of the policy that name nothing at all; an op that has no float32 port any more counts as named."""
+    nodes = [node for body in rewrite.reading.bodies for node in body.nodes] if rewrite.reading else []
+    return [
+        override.subject
+        for override in rewrite.plan.idle_overrides
+        if not any(
+            override.matches(node.op, node.name) and (override.attribute or "").partition("[")[0] in ("", *node.attr)
+            for node in nodes
+        )
+    ]
+
+
+def _tensor_names(fetches: Iterable[str], feeds: Iterable[str]) -> list[str]:
+    if isinstance(fetches, str) or isinstance(feeds, str):
+        raise GraphError("Give feeds and fetches as a list of names, not as one text.")
+    return [*fetches, *feeds]
+
+
+def _node_names(graph_def: Any, tensors: Iterable[str]) -> set[str]:
+    names = {tensor.partition(":")[0].removeprefix("^") for tensor in tensors}
+    if missing := sorted(names - {node.name for node in graph_def.node}):
+        raise GraphError(f"The graph has no node {', '.join(map(repr, missing))} to feed or fetch.")
+    return names
+
+
+def _refuse_missing_ports(reading: Reading, tensors: Iterable[str]) -> None:
+    """Refuse to feed or fetch an output that its node does not have."""
+    outputs = {node.name: count for node, count in zip(reading.bodies[0].nodes, reading.outputs, strict=True)}
+    for tensor in tensors:
+        name, _, port = tensor.partition(":")
+        if port and not (port.isdecimal() and len(port) <= LONGEST_PORT and int(port) < outputs[name]):
+            raise GraphError(f"The graph has no tensor {tensor!r}: {name!r} has {outputs[name]} outputs.")
+
+
+def _replace_functions(graph_def: Any, twins: Mapping[str, Any]) -> None:
+    """Add the twins to the library, and drop the originals that nothing refers to any more."""
+    if not twins:
+        return
+    graph_def.library.function.extend(twins.values())
+    used = _referenced(graph_def)
+    kept = [f for f in graph_def.library.function if f.signature.name not in twins or f.signature.name in used]
+    if len(kept) < len(graph_def.library.function):
+        copies = [type(function).FromString(function.SerializeToString()) for function in kept]
+        del graph_def.library.function[:]
+        graph_def.library.function.extend(copies)
+
+
+def _referenced(graph_def: Any) -> set[str]:
+    """Every function name that can be reached from the nodes of a graph, or that a gradient is registered for."""
+    library = {function.signature.name: function for function in graph_def.library.function}
+    found = {name for pair in graph_def.library.gradient for name in (pair.function_name, pair.gradient_func)}
+    queue = [graph_def.node, *(library[name].node_def for name in sorted(found) if name in library)]
+    for nodes in queue:
+        for name in _mentioned(nodes):
+            if name in library and name not in found:
+                found.add(name)
+                queue.append(library[name].node_def)
+    return found
+
+
+def _mentioned(nodes: Any) -> Iterator[str]:
+    for node in nodes:
+        yield node.op
+        for value in node.attr.values():
+            if value.HasField("func"):
+                yield value.func.name
+            yield from (function.name for function in value.list.func)

@@ -1,0 +1,86 @@
+"""A saved model comes back in a process that has done nothing but `import mixdown`, before Keras or after it."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import keras
+import pytest
+import tf_keras
+from tests.tensorflow.loss_scaling.optimizers import keras3_training as keras3
+from tests.tensorflow.loss_scaling.optimizers import tf_keras_training as tf_keras2
+
+SCRIPT = """
+import json, sys
+{imports}
+for library, path in json.loads(sys.argv[1]):
+    net = sys.modules[library].models.load_model(path)
+    optimizer = net.optimizer
+    told = [type(optimizer).__name__, optimizer.skipped_steps, float(optimizer.loss_scale), int(optimizer.iterations)]
+    print(json.dumps([*told, [weight.tobytes().hex() for weight in net.get_weights()]]))
+"""
+FILES = ["keras 3 net.keras", "tf_keras net.keras", "tf_keras net.h5", "legacy net.h5"]
+
+
+def saved(kind: str, folder: Path) -> tuple[str, list[Any]]:
+    """Where a model that was trained a little is, and what must come back."""
+    host, name = kind.rsplit(maxsplit=1)
+    net = keras3.compiled(keras3.wrapped()) if host == "keras 3" else in_tf_keras(host)
+    (keras3 if host == "keras 3" else tf_keras2).fit(net, range(5), bad=(1, 3))
+    path = folder / f"{host.replace(' ', '')}-{name}"
+    net.save(path)
+    optimizer = net.optimizer
+    counts = [optimizer.skipped_steps, float(optimizer.loss_scale), int(optimizer.iterations)]
+    return str(path), [type(optimizer).__name__, *counts, [each.tobytes().hex() for each in net.get_weights()]]
+
+
+def in_tf_keras(host: str) -> Any:
+    return tf_keras2.compiled(tf_keras2.wrapped(tf_keras2.bare("legacy" if host == "legacy" else "new")))
+
+
+def test_mixdown_may_be_imported_again_before_keras() -> None:
+    script = """
+import sys
+import mixdown
+for name in [name for name in sys.modules if name.startswith("mixdown")]:
+    del sys.modules[name]
+import mixdown, keras
+print(*(name for name in keras.utils.get_custom_objects() if name.startswith("mixdown")))
+"""
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)  # noqa: S603 - our own script
+    assert run.stdout == "mixdown>Keras3LossScaleOptimizer\n", run.stderr
+
+
+@pytest.mark.parametrize(
+    "imports",
+    ["import mixdown, keras, tf_keras", pytest.param("import keras, tf_keras, mixdown", marks=pytest.mark.slow)],
+)
+@pytest.mark.filterwarnings("ignore:You are saving your model as an HDF5 file")
+def test_saved_models_come_back_in_a_new_process(imports: str, tmp_path: Path) -> None:
+    expected = [saved(kind, tmp_path) for kind in FILES]
+    libraries = ["keras" if kind.startswith("keras 3") else "tf_keras" for kind in FILES]
+    asked = json.dumps([(library, path) for library, (path, _) in zip(libraries, expected, strict=True)])
+    run = subprocess.run(  # noqa: S603 - our own script
+        [sys.executable, "-c", SCRIPT.format(imports=imports), asked],
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr[-4000:]
+    assert [json.loads(line) for line in run.stdout.splitlines()[-4:]] == [told for _, told in expected]
+
+
+def test_the_stand_ins_never_replace_the_classes() -> None:
+    for library, optimizer in ((keras, keras3.wrapped()), (tf_keras, in_tf_keras("tf_keras").optimizer)):
+        name = f"mixdown>{type(optimizer).__name__}"
+        assert library.utils.get_custom_objects()[name] is type(optimizer)
+
+
+def test_import_mixdown_imports_neither_keras_nor_tensorflow() -> None:
+    script = "import sys, mixdown; assert not {'keras', 'tf_keras', 'tensorflow'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", script], timeout=60, check=True)  # noqa: S603 - our own script
