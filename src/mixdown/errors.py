@@ -1,8 +1,8 @@
-"""What mixdown raises and warns with. Every message names the culprit, the rule and the way out."""
+"""Everything mixdown raises and warns with. Every message names the culprit, the rule and the way out."""
 
 
 class MixdownError(Exception):
-    """The root of all errors that mixdown raises on its own account."""
+    """The root of all errors that mixdown raises."""
 
 
 class GraphError(MixdownError, ValueError):
@@ -14,8 +14,35 @@ class PolicyError(MixdownError, ValueError):
 
 
 class PlanError(MixdownError, RuntimeError):
-    """A plan broke one of the laws in `check` and could not be mended: a bug of ours or of a host."""
+    """A plan breaks one of the laws in `mixdown.core.check` and could not be mended: a bug of ours or of a host."""
+
+
+class LossScaleError(MixdownError, RuntimeError):
+    """Too many steps in a row had non-finite gradients: the model, not the scale, is the trouble."""
+
+
+class ReportError(MixdownError, ValueError):
+    """A report file is broken, or not a report at all."""
+
+
+class MeasurementError(MixdownError, ValueError):
+    """A stored measurement cannot be used."""
+
+
+class MisfitError(MixdownError, ValueError):
+    """A value in a JSON file is not of the type that its place asks for."""
+
+    def __init__(self, place: str, problem: str) -> None:
+        super().__init__(place, problem)
+        self.place, self.problem = place, problem
+
+    def __str__(self) -> str:
+        return f"{self.place} {self.problem}"
 
 
 class MixdownWarning(UserWarning):
     """Something was not done as asked, or would surprise: what, and what to do about it."""
+
+
+class LossScaleWarning(MixdownWarning):
+    """Many steps in a row were skipped, or gradients were not unscaled as they must be."""

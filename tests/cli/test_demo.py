@@ -10,10 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mixdown import MixdownError, cli
+from mixdown import cli
 from mixdown.cli.demo import _comparison
 from mixdown.cli.demo_data import load
 from mixdown.cli.demo_outcome import Outcome
+from mixdown.errors import MixdownError
 
 rng = np.random.default_rng(3)
 

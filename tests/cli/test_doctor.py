@@ -9,7 +9,8 @@ import pytest
 import tensorflow as tf
 
 from mixdown import cli
-from mixdown.core import MixdownError, Policy
+from mixdown.core import Policy
+from mixdown.errors import MixdownError
 from mixdown.tensorflow.calls import call_hook
 from mixdown.tensorflow.explaining import doctor
 

@@ -14,9 +14,10 @@ import pytest
 from tests.goldens.language import parse
 from tests.goldens.record import cases
 
-from mixdown.core import Graph, Paint, Plan, PlanError, Policy, make_plan
+from mixdown.core import Graph, Paint, Plan, Policy, make_plan
 from mixdown.core.check import LAWS, offenders
 from mixdown.core.policy_view import Scene
+from mixdown.errors import PlanError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

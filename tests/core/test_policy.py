@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.core.strategies import overrides
 
-from mixdown.core import Category, Level, Policy, PolicyError
+from mixdown.core import Category, Level, Policy
 from mixdown.core.override import Override
+from mixdown.errors import PolicyError
 
 REFUSED: list[Any] = [
     (

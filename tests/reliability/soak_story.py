@@ -22,9 +22,9 @@ import tensorflow as tf
 from tensorflow.python.eager import context as eager_context
 
 import mixdown
+from mixdown import messages
 from mixdown.tensorflow.calls import active_policy
 from mixdown.tensorflow.loss_scaling import misuse
-from mixdown.tensorflow.runtime import messages
 
 v1 = tf.compat.v1
 POLICIES = (

@@ -16,7 +16,7 @@ from tests.reliability.fault_interrupts import registered
 from tests.tensorflow.calls.twins_probe import ON_CPU
 
 import mixdown
-from mixdown.core import GraphError
+from mixdown.errors import GraphError
 from mixdown.tensorflow.calls import twins
 from mixdown.tensorflow.sessions import twin
 from mixdown.tensorflow.writing import function_family

@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 from tests.reliability.hostile_graphs import UGLY
 from tests.reports.samples import sample
 
-from mixdown import MixdownError, Policy, PolicyError
+from mixdown import Policy
 from mixdown.core.pricing import measured
+from mixdown.errors import MeasurementError, MixdownError, PolicyError, ReportError
 from mixdown.numerics import load_policy, save_policy
 from mixdown.numerics.comparison import Compared, Comparison, Errors
 from mixdown.numerics.range_statistics import Measured, Statistics
 from mixdown.numerics.tally import Tally as Counted
-from mixdown.reports.model import Report, ReportError
+from mixdown.reports.model import Report
 from mixdown.tensorflow.machine import measurements
 
 if TYPE_CHECKING:
@@ -211,7 +212,7 @@ def test_a_mutated_measurement_is_read_or_refused(
         measurements._read.cache_clear()
         try:
             found = measurements.measured("CPU")
-        except measured.MeasurementError as refused:
+        except MeasurementError as refused:
             assert "cannot be used" in str(refused)  # noqa: PT017 - either is right
             return
         assert found is None or found.cast_time(100, compiled=True) >= 0.0

@@ -14,7 +14,7 @@ from tests.reliability.test_hostile_json import ONE
 from tests.reports.rendering.browser import headless, needs_chromium
 
 import mixdown
-from mixdown import cli
+from mixdown import cli, messages
 from mixdown.cli.progress import Lines, RichBar
 from mixdown.numerics.comparison import Compared, Comparison, Errors
 from mixdown.numerics.location import Location, Range
@@ -23,7 +23,6 @@ from mixdown.numerics.range_statistics import Measured, Statistics
 from mixdown.numerics.verdicts import Ruling, Verdict
 from mixdown.reports.rendering.page import page
 from mixdown.scaling.alarm import trouble
-from mixdown.tensorflow.runtime import messages
 
 if TYPE_CHECKING:
     from collections.abc import Callable

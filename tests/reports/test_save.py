@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from mixdown.reports.model import Report, ReportError
+from mixdown.errors import ReportError
+from mixdown.reports.model import Report
 from mixdown.reports.save import save
 
 REPORT = Report("A <b>title</b>", {"mixdown": "1"}, warnings=("careful",))

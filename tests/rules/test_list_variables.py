@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from mixdown.core import Category, Level, Policy, PolicyError
+from mixdown.core import Category, Level, Policy
 from mixdown.core.override import Override
+from mixdown.errors import PolicyError
 
 PREFIX = "TF_AUTO_MIXED_PRECISION_GRAPH_REWRITE_"
 

@@ -4,7 +4,8 @@ import warnings
 
 import pytest
 
-from mixdown.scaling import LossScaleError, LossScaleWarning, sound
+from mixdown.errors import LossScaleError, LossScaleWarning
+from mixdown.scaling import sound
 
 FOUND = [("dense/kernel", "Inf"), ("dense/bias", "Inf and NaN")]
 

@@ -8,7 +8,7 @@ from importlib import import_module
 
 from mixdown import __version__
 from mixdown.cli.options import HELP_STYLE
-from mixdown.core import MixdownError
+from mixdown.errors import MixdownError
 from mixdown.untrusted.escaped import harmless
 
 # Each module has `add(commands)`, which declares its arguments and sets `command` to the function that runs it.

@@ -7,7 +7,7 @@ import warnings
 from typing import TYPE_CHECKING
 
 from mixdown.cli.options import HELP_STYLE, Commands, add_policy_options, policy_of
-from mixdown.core import MixdownWarning
+from mixdown.errors import MixdownWarning
 from mixdown.reports.rendering.show import encodable
 from mixdown.untrusted.escaped import harmless
 

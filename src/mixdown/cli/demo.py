@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from mixdown.cli.demo_outcome import Outcome, Task
 from mixdown.cli.options import HELP_STYLE, Commands
-from mixdown.core import MixdownError
 from mixdown.core.policy import LOW_DTYPES
+from mixdown.errors import MixdownError
 
 if TYPE_CHECKING:
     import argparse

@@ -10,7 +10,7 @@ from zlib import error
 
 import numpy as np
 
-from mixdown.core import MixdownError
+from mixdown.errors import MixdownError
 
 KERAS = {"cifar10": "cifar10", "fashion-mnist": "fashion_mnist"}
 """Names of data sets -> their modules in `keras.datasets`."""

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mixdown.cli.options import HELP_STYLE, Commands
-from mixdown.core import MixdownError
+from mixdown.errors import MixdownError, ReportError
 from mixdown.reports.compare import compare, unpaired
 from mixdown.reports.difference import difference
-from mixdown.reports.model import Report, ReportError
+from mixdown.reports.model import Report
 from mixdown.reports.rendering.show import encodable
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import mixdown
 from mixdown.cli.options import HELP_STYLE, Commands, add_policy_options, policy_of
 from mixdown.cli.progress import Progress
-from mixdown.core import MixdownError
+from mixdown.errors import MixdownError
 from mixdown.reports.rendering.show import encodable
 
 if TYPE_CHECKING:

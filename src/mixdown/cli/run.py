@@ -11,7 +11,7 @@ from pathlib import Path
 import mixdown
 from mixdown import compat
 from mixdown.cli.options import HELP_STYLE, Commands, add_policy_options, policy_of
-from mixdown.core import MixdownError
+from mixdown.errors import MixdownError
 
 EXAMPLES = """examples:
   mixdown run train.py --epochs 3

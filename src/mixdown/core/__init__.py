@@ -5,7 +5,6 @@ from mixdown.core.graph import Agreement, Graph, Op, Role, Site, Tensor, Tie
 from mixdown.core.paint import Paint, Stroke
 from mixdown.core.plan import Plan, make_plan
 from mixdown.core.policy import Level, Policy
-from mixdown.errors import GraphError, MixdownError, MixdownWarning, PlanError, PolicyError
 from mixdown.rules import Category
 
 __all__ = [
@@ -13,16 +12,11 @@ __all__ = [
     "Cast",
     "Category",
     "Graph",
-    "GraphError",
     "Level",
-    "MixdownError",
-    "MixdownWarning",
     "Op",
     "Paint",
     "Plan",
-    "PlanError",
     "Policy",
-    "PolicyError",
     "Role",
     "Site",
     "Stroke",

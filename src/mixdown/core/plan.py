@@ -46,6 +46,13 @@ class Plan:
         return Paint.LOW in self.paints
 
     @property
+    def summary(self) -> str:
+        """The plan in one line."""
+        low = {site.op for site, paint in zip(self.graph.sites, self.paints, strict=True) if paint is Paint.LOW}
+        casts = len(casts_of(self.graph, self.paints))
+        return f"{len(low)} of {len(self.graph.ops)} float32 ops in {self.policy.low}, {casts} casts"
+
+    @property
     def idle_reason(self) -> str:
         """Why nothing is low, "" if something is."""
         if self.changes_anything:

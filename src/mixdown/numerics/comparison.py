@@ -7,12 +7,12 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from math import inf
 
-from mixdown.core import MixdownError
+from mixdown.errors import MisfitError, MixdownError
 from mixdown.numerics.names import is_backward
 from mixdown.numerics.table import MOST_ROWS, aligned, more, short
 from mixdown.untrusted.escaped import harmless
 from mixdown.untrusted.json_text import parsed
-from mixdown.untrusted.typed import MisfitError, revived
+from mixdown.untrusted.typed import revived
 
 SCHEMA = "mixdown-comparison/1"
 

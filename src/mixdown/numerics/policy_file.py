@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from mixdown.core import Policy, PolicyError
+from mixdown.core import Policy
+from mixdown.errors import PolicyError
 from mixdown.untrusted.json_text import parsed
 
 

@@ -8,14 +8,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mixdown.core import MixdownError
+from mixdown.errors import MisfitError, MixdownError
 from mixdown.numerics.names import is_backward
 from mixdown.numerics.page import statistics_page
 from mixdown.numerics.scale import ScaleAdvice, advise
 from mixdown.numerics.table import statistics_table
 from mixdown.numerics.tally import Tally
 from mixdown.untrusted.json_text import parsed
-from mixdown.untrusted.typed import MisfitError, revived
+from mixdown.untrusted.typed import revived
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from mixdown.errors import MisfitError
 from mixdown.numerics.formats import BIAS, BOUNDARIES, EXPONENTS, FORMATS, INF, NAN, NONZERO, value_of
-from mixdown.untrusted.typed import MisfitError, revived
+from mixdown.untrusted.typed import revived
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -7,23 +7,20 @@ from dataclasses import asdict, dataclass, field
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
+from mixdown.errors import MisfitError, ReportError
 from mixdown.reports.chain import why
 from mixdown.reports.rendering.plain_text import text
 from mixdown.reports.rendering.show import show
 from mixdown.reports.save import save
 from mixdown.reports.totals import Totals, by_kind, by_layer, totals
 from mixdown.untrusted.json_text import parsed
-from mixdown.untrusted.typed import MisfitError, revived
+from mixdown.untrusted.typed import revived
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 SCHEMA = "mixdown-report/1"
 """Name and version of the JSON that `Report.to_json` writes; `Report.from_json` reads this one only."""
-
-
-class ReportError(ValueError):
-    """A report file is broken, or not a report at all."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,6 @@
 """Loss scaling without a framework. Start with `machine.after`; `ledger` counts, `log` remembers, `alarm` speaks up."""
 
-from mixdown.scaling.alarm import LossScaleWarning, Offenders, checked_limit, sound
-from mixdown.scaling.errors import LossScaleError
+from mixdown.scaling.alarm import Offenders, checked_limit, sound
 from mixdown.scaling.machine import Law, State, Where, after, start
 from mixdown.scaling.skip_log import SkippedStep
 from mixdown.scaling.step_record import NEVER, Ledger, blank, entered
@@ -11,8 +10,6 @@ __all__ = [
     "NEVER",
     "Law",
     "Ledger",
-    "LossScaleError",
-    "LossScaleWarning",
     "Offenders",
     "SkippedStep",
     "State",

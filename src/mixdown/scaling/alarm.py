@@ -4,9 +4,8 @@ One skipped step is how a dynamic scale finds its height. Many in a row mean tha
 or NaN: `sound` then raises, if the user set a limit, or warns once.
 """
 
-import warnings
-
-from mixdown.scaling.errors import LossScaleError
+from mixdown.errors import LossScaleError, LossScaleWarning
+from mixdown.messages import warn
 from mixdown.scaling.machine import positive_integer
 from mixdown.untrusted.escaped import harmless
 
@@ -28,10 +27,6 @@ WAY_OUT = (
 )
 
 
-class LossScaleWarning(UserWarning):
-    """Many steps in a row were skipped."""
-
-
 def checked_limit(skip_limit: object) -> int | None:
     """The limit of skips in a row, refused unless it is None or a whole number above zero."""
     return None if skip_limit is None else positive_integer("skip_limit", skip_limit)
@@ -46,7 +41,7 @@ def sound(skips_in_a_row: int, found: Offenders, *, skip_limit: int | None) -> N
     if skip_limit is not None and skips_in_a_row >= skip_limit:
         raise LossScaleError(f"{trouble(skips_in_a_row, found)} That is skip_limit={skip_limit}: {WAY_OUT}")
     if skip_limit is None and skips_in_a_row == WARN_AT:
-        warnings.warn(f"{trouble(skips_in_a_row, found)} Likely {WAY_OUT}", LossScaleWarning, stacklevel=2)
+        warn(f"{trouble(skips_in_a_row, found)} Likely {WAY_OUT}", LossScaleWarning)
 
 
 def trouble(skips_in_a_row: int, found: Offenders) -> str:

@@ -7,8 +7,9 @@ from typing import Any
 import tensorflow as tf
 
 from mixdown.core import Policy
+from mixdown.messages import warn
 from mixdown.tensorflow.calls import active_policy
-from mixdown.tensorflow.install import install, warn
+from mixdown.tensorflow.install import install
 from mixdown.tensorflow.loss_scaling.loss_scale import LossScale
 from mixdown.tensorflow.loss_scaling.misuse import watch
 from mixdown.tensorflow.loss_scaling.optimizers import LossScaleOptimizer

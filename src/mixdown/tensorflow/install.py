@@ -6,9 +6,8 @@ from threading import RLock
 
 import tensorflow as tf
 
-from mixdown.core import MixdownError
+from mixdown.errors import MixdownError
 from mixdown.tensorflow.calls import active_policy, call_hook
-from mixdown.tensorflow.runtime import messages
 from mixdown.tensorflow.runtime.private import refuse_missing
 from mixdown.tensorflow.runtime.releases import TESTED, refuse_untested
 from mixdown.tensorflow.sessions import hook
@@ -46,8 +45,3 @@ def _put_in() -> bool:
             call_hook.uninstall()
             hook.uninstall()
     return proved
-
-
-def warn(message: str) -> None:
-    """Warn the user's own line."""
-    messages.warn(message, stacklevel=3)

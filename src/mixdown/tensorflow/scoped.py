@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from mixdown.core import Policy
+from mixdown.messages import warn
 from mixdown.tensorflow.calls import active_policy
-from mixdown.tensorflow.install import install, warn
+from mixdown.tensorflow.install import install
 from mixdown.tensorflow.machine.gates import closed_gate, gate_warning
 
 if TYPE_CHECKING:

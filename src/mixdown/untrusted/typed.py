@@ -7,6 +7,8 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
+from mixdown.errors import MisfitError
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -16,17 +18,6 @@ LARGEST = 2**127
 
 WORDS = {str: "text", int: "a whole number", float: "a number", bool: "true or false", NoneType: "null"}
 """The types that plain values may have, in words."""
-
-
-class MisfitError(ValueError):
-    """A value that is not what it should be; the place is told from the inside out."""
-
-    def __init__(self, place: str, problem: str) -> None:
-        super().__init__(place, problem)
-        self.place, self.problem = place, problem
-
-    def __str__(self) -> str:
-        return f"{self.place} {self.problem}"
 
 
 def revived(kind: type[T], data: object, place: str) -> T:

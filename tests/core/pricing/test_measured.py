@@ -11,8 +11,9 @@ from tests.core.strategies import graphs
 
 from mixdown.core import Graph, Policy, make_plan
 from mixdown.core.pricing.machines import Kernel
-from mixdown.core.pricing.measured import DOUBT, LEAST_GAIN, Measured, MeasurementError, family, interpolated, wanted
+from mixdown.core.pricing.measured import DOUBT, LEAST_GAIN, Measured, family, interpolated, wanted
 from mixdown.core.pricing.predicted_time import predict
+from mixdown.errors import MeasurementError
 
 SAMPLES = ((10, 1.0), (20, 3.0), (40, 4.0))
 

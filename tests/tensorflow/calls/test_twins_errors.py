@@ -13,7 +13,7 @@ import tensorflow as tf
 from tests.tensorflow.calls.twins_probe import ON_CPU, executed
 
 import mixdown
-from mixdown.core import GraphError
+from mixdown.errors import GraphError
 from mixdown.tensorflow.calls.error_names import name_originals
 from mixdown.tensorflow.calls.twins import Twin
 from mixdown.tensorflow.reading.read import read

@@ -10,9 +10,9 @@ import tensorflow as tf
 import tf_keras
 
 import mixdown
+from mixdown import messages
 from mixdown.reports.model import ScalerReport, Skip
 from mixdown.tensorflow.loss_scaling import scaler_reports as told
-from mixdown.tensorflow.runtime import messages
 
 NAN, INF = float("nan"), float("inf")
 STEPS, BAD = 40, {3: (1.0, NAN), 4: (-INF, 1.0), 17: (INF, NAN), 39: (NAN, NAN)}

@@ -12,7 +12,8 @@ from tests.core.pricing.test_measured import machine
 
 import mixdown
 from mixdown.cli import main
-from mixdown.core.pricing.measured import FAMILIES, MODES, MeasurementError, wanted
+from mixdown.core.pricing.measured import FAMILIES, MODES, wanted
+from mixdown.errors import MeasurementError
 from mixdown.tensorflow.machine import measure, measurements
 
 if TYPE_CHECKING:

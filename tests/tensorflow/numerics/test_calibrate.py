@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 import mixdown
-from mixdown.core import MixdownError, PolicyError
+from mixdown.errors import MixdownError, PolicyError
 
 ON_CPU = mixdown.Policy(devices="all")
 

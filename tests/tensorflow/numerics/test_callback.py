@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 import mixdown
-from mixdown.core import MixdownError
+from mixdown.errors import MixdownError
 
 if TYPE_CHECKING:
     from mixdown.numerics.location import Location

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 import mixdown
-from mixdown.core import MixdownError
+from mixdown.errors import MixdownError
 from mixdown.numerics.comparison import Comparison
 
 ON_CPU = mixdown.Policy(devices="all")

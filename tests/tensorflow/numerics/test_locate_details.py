@@ -13,7 +13,7 @@ from tensorflow.python.eager import context as eager_context
 from tensorflow.python.eager.context import Context
 
 import mixdown
-from mixdown.core import MixdownError
+from mixdown.errors import MixdownError
 from mixdown.tensorflow.numerics.probing import runs
 
 ON_CPU = mixdown.Policy(devices="all")

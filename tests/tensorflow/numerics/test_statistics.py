@@ -10,7 +10,7 @@ import tensorflow as tf
 from tests.tensorflow.numerics.numpy_counts import counted, told
 
 import mixdown
-from mixdown.core import MixdownError
+from mixdown.errors import MixdownError
 from mixdown.numerics.range_statistics import Statistics
 
 ON_CPU = mixdown.Policy(devices="all")

@@ -24,7 +24,8 @@ from tests.tensorflow.graph_kit import (
     x,
 )
 
-from mixdown import GraphError, rewrite_graph_def
+from mixdown import rewrite_graph_def
+from mixdown.errors import GraphError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -25,7 +25,8 @@ from tests.tensorflow.sessions.session_lab import (
     v1,
 )
 
-from mixdown.core import MixdownWarning, Policy
+from mixdown.core import Policy
+from mixdown.errors import MixdownWarning
 from mixdown.tensorflow.sessions import hook
 
 if TYPE_CHECKING:

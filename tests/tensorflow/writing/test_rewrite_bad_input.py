@@ -8,7 +8,8 @@ import pytest
 import tensorflow as tf
 from tests.tensorflow.graph_kit import CPU, find, graph_of, loops_of_tensorflow_1, matmul, out, raw, x
 
-from mixdown import GraphError, rewrite_graph_def
+from mixdown import rewrite_graph_def
+from mixdown.errors import GraphError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,7 +11,8 @@ from benchmarks.oracle import theirs
 from benchmarks.rewrite_difference import differences
 from tests.tensorflow.graph_kit import CPU, EYE, ONES, checked, graph_of, low_nodes, matmul, out, raw, x
 
-from mixdown import Policy, PolicyError, rewrite_graph_def
+from mixdown import Policy, rewrite_graph_def
+from mixdown.errors import PolicyError
 
 PREFIX = "TF_AUTO_MIXED_PRECISION_GRAPH_REWRITE_"
 FEEDS = {"x": ONES / 2, "y": EYE}

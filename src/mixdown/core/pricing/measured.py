@@ -12,7 +12,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mixdown.core.pricing.machines import SIZES
-from mixdown.errors import MixdownError
+from mixdown.errors import MeasurementError
 from mixdown.rules.tensorflow_traits import ELEMENTWISE, LOOKUPS, NORMALIZATIONS, POOLINGS, REDUCTIONS
 
 if TYPE_CHECKING:
@@ -49,10 +49,6 @@ MEMBERS = {
 
 Samples = tuple[tuple[int, float], ...]
 """Amounts (operations of products and convolutions, else elements), rising, each with the seconds it took."""
-
-
-class MeasurementError(MixdownError, ValueError):
-    """What was stored of a measurement cannot be used."""
 
 
 class Measured(NamedTuple):

@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from threading import RLock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mixdown.core import MixdownError
+from mixdown.errors import MixdownError
+from mixdown.messages import logger, warn
 from mixdown.tensorflow.machine.devices import device_type, machine_default
 from mixdown.tensorflow.runtime.gc_pause import collector_paused
 from mixdown.tensorflow.runtime.keras_policies import mixed_keras_policy
-from mixdown.tensorflow.runtime.log import logger, told
-from mixdown.tensorflow.runtime.messages import warn
 from mixdown.tensorflow.shapes.inference import handle_of
 from mixdown.tensorflow.writing.function_family import Asked, rewrite_function
 from mixdown.untrusted.escaped import harmless
@@ -113,7 +112,6 @@ class Twins:
             warn(
                 f"The dtype policy {conflict} was set after mixed precision was enabled: both now choose precisions. "
                 f"Set the policy 'float32' again, or call mixdown.disable_mixed_precision_graph_rewrite().",
-                stacklevel=6,
             )
         try:
             with collector_paused():
@@ -121,7 +119,7 @@ class Twins:
             self._admit(context, key, twin, definitions)
         except Exception as error:  # noqa: BLE001 - whatever it is, the original can run as it was
             reason = _told(error)
-            warn(f"Function {name.decode()} runs in float32: {reason}", stacklevel=6)
+            warn(f"Function {name.decode()} runs in float32: {reason}")
             self._made[key] = Twin(name, {}, None, reason)
 
     def _rewrite(self, context: Any, name: bytes, device: str, inputs: Sequence[Any]) -> tuple[Twin, list[Any]]:
@@ -167,7 +165,7 @@ def _log(asked: Asked, plan: Plan) -> None:
     if PROBE in asked.root:
         return
     if plan.changes_anything:
-        logger().info("function %s on %s: %s", harmless(asked.root), asked.device, told(plan))
+        logger().info("function %s on %s: %s", harmless(asked.root), asked.device, plan.summary)
     else:
         level = logging.INFO if plan.policy.must_pay else logging.DEBUG  # who asks for speed wants to know
         logger().log(level, "function %s on %s: %s", harmless(asked.root), asked.device, plan.idle_reason)

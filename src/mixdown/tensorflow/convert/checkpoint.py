@@ -10,7 +10,7 @@ import tensorflow as tf
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # its types are a package of their own
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
-from mixdown.core import MixdownError
+from mixdown.errors import MixdownError
 from mixdown.tensorflow.convert.constants import rounded
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework import tensor_pb2
 
-from mixdown.core import GraphError
+from mixdown.errors import GraphError
 from mixdown.tensorflow.protos import signatures
 
 if TYPE_CHECKING:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import warnings
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from mixdown.core import MixdownError, MixdownWarning, Policy
+from mixdown.core import Policy
+from mixdown.errors import MixdownError
+from mixdown.messages import warn
 from mixdown.tensorflow.convert import frozen, saved_model
 from mixdown.tensorflow.convert.staging import staged
 from mixdown.tensorflow.protos.files import is_dir, is_file
-from mixdown.untrusted.escaped import harmless
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -69,7 +69,7 @@ def convert_saved_model(
         for page in (done.page, done.page.with_suffix(".json")):
             done.report.save(page)
     for warning in done.report.warnings:
-        warnings.warn(harmless(warning), MixdownWarning, stacklevel=2)
+        warn(warning)
     return replace(done, path=target, page=target.parent / done.page.relative_to(folder))
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tensorflow.core.framework import graph_pb2
 
-from mixdown.core import GraphError
+from mixdown.errors import GraphError
 from mixdown.tensorflow.convert import constants
 from mixdown.tensorflow.convert.body_editor import Sheet
 from mixdown.tensorflow.convert.conversion import Conversion, make_report

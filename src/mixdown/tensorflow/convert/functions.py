@@ -5,7 +5,7 @@ from __future__ import annotations
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any
 
-from mixdown.core import GraphError
+from mixdown.errors import GraphError
 from mixdown.tensorflow.sessions.functions import PARTNERS, mentioned
 from mixdown.tensorflow.sessions.graph import MARK
 from mixdown.tensorflow.writing.apply import unused

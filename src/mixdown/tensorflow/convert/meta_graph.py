@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mixdown.core import PolicyError, make_plan
+from mixdown.core import make_plan
+from mixdown.errors import PolicyError
 from mixdown.tensorflow.convert.functions import Functions, rename_calls
 from mixdown.tensorflow.machine.devices import default_type
 from mixdown.tensorflow.protos import signatures

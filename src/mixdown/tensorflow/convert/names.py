@@ -9,7 +9,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped] 
 from tensorflow.core.framework import variable_pb2
 from tensorflow.core.protobuf import meta_graph_pb2
 
-from mixdown.core import GraphError
+from mixdown.errors import GraphError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tensorflow.core.protobuf import saved_model_pb2
 
-from mixdown.core import GraphError, MixdownError
+from mixdown.errors import GraphError, MixdownError
 from mixdown.tensorflow.convert import checkpoint, weights
 from mixdown.tensorflow.convert.conversion import Conversion, make_report
 from mixdown.tensorflow.convert.meta_graph import note_new_kinds, rewrite_meta_graph

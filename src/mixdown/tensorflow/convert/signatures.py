@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tensorflow.core.framework import types_pb2
 
-from mixdown.core import GraphError
+from mixdown.errors import GraphError
 from mixdown.tensorflow.convert.body_editor import Reader, Sheet
 from mixdown.tensorflow.convert.constants import lowered
 from mixdown.tensorflow.convert.value_paths import CALLS_BY_LIST

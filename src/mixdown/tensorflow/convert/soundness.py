@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mixdown.core import GraphError
+from mixdown.errors import GraphError
 from mixdown.tensorflow.convert.names import tensor_names
 from mixdown.tensorflow.protos.wiring import source
 

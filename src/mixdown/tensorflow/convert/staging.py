@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING
 
-from mixdown.core import MixdownError
+from mixdown.errors import MixdownError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import tensorflow as tf
 
 from mixdown import __version__
-from mixdown.core import MixdownError
+from mixdown.errors import MixdownError
 from mixdown.tensorflow import install
 from mixdown.tensorflow.calls import call_hook
 from mixdown.tensorflow.machine import measurements

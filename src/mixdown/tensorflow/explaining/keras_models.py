@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tensorflow as tf
 
-from mixdown.core import GraphError
+from mixdown.errors import GraphError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from mixdown import messages
 from mixdown.reports.build import Facts, graph_report
 from mixdown.reports.model import GraphReport, Report
 from mixdown.tensorflow.calls import active_policy
 from mixdown.tensorflow.explaining.explain import versions
 from mixdown.tensorflow.explaining.products import products
 from mixdown.tensorflow.loss_scaling.scaler_reports import scaler_notes, scaler_reports
-from mixdown.tensorflow.runtime import messages, source_lines
+from mixdown.tensorflow.runtime import source_lines
 from mixdown.tensorflow.runtime.private import context
 from mixdown.tensorflow.sessions import hook
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tensorflow.core.framework import graph_debug_info_pb2, graph_pb2
 from tensorflow.core.protobuf import saved_model_pb2
 
-from mixdown.core import GraphError
+from mixdown.errors import GraphError
 from mixdown.tensorflow.protos.files import is_dir, is_file, proto_in
 
 if TYPE_CHECKING:

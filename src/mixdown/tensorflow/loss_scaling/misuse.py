@@ -6,7 +6,7 @@ import atexit
 import weakref
 from typing import Any
 
-from mixdown.tensorflow.runtime.messages import warn
+from mixdown.messages import warn
 
 
 class Usage:
@@ -27,7 +27,7 @@ class Usage:
             harm: what happens to gradients if it did not, DIVIDED or UNSCALED.
         """
         if not self.scaled and not self.applied:
-            warn(BARE.format(harm=harm), stacklevel=4)
+            warn(BARE.format(harm=harm))
         self.applied = True
 
     @property
@@ -63,10 +63,10 @@ ADVICE = (
 def _thrown_away(usage: Usage) -> None:
     _watched.pop(id(usage), None)
     if usage.is_idle:
-        warn(ADVICE.format(what="thrown away"), stacklevel=2)
+        warn(ADVICE.format(what="thrown away"))
 
 
 @atexit.register
 def _never_used() -> None:
     if any(optimizer() is not None and usage.is_idle for optimizer, usage in _watched.values()):
-        warn(ADVICE.format(what="never used"), stacklevel=2)
+        warn(ADVICE.format(what="never used"))

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
-from mixdown.core import PolicyError
 from mixdown.core.policy import MEASURED_DEVICES, choose
 from mixdown.core.pricing.machines import MACHINES, Machine
-from mixdown.core.pricing.measured import Measured, MeasurementError
+from mixdown.core.pricing.measured import Measured
+from mixdown.errors import MeasurementError, PolicyError
 from mixdown.tensorflow.machine.devices import machine_default
 
 if TYPE_CHECKING:

@@ -6,8 +6,9 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from mixdown.core import Category, MixdownError, Paint, Policy, Role
+from mixdown.core import Category, Paint, Policy, Role
 from mixdown.core.override import Override
+from mixdown.errors import MixdownError
 from mixdown.numerics.calibrated import Repair
 from mixdown.numerics.search import smallest_kept
 from mixdown.numerics.verdicts import Verdict

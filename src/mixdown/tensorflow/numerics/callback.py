@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import keras
 
-from mixdown.core import MixdownError
+from mixdown.errors import MixdownError
 from mixdown.tensorflow.numerics.locate import locate
 from mixdown.tensorflow.numerics.probing.state import Snapshot
 

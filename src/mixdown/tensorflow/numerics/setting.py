@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mixdown.core import Policy
+from mixdown.messages import warn
 from mixdown.tensorflow.calls import active_policy
-from mixdown.tensorflow.install import warn
 from mixdown.tensorflow.machine.gates import closed_gate, gate_warning
 
 

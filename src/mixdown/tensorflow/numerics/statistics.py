@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mixdown.core import MixdownError
+from mixdown.errors import MixdownError
 from mixdown.numerics.range_statistics import Measured, Statistics
 from mixdown.tensorflow.numerics.probing.counts import Counts
 from mixdown.tensorflow.numerics.probing.runs import Run

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mixdown.core import GraphError
+from mixdown.errors import GraphError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from google.protobuf import text_format  # type: ignore[import-untyped]  # its types are a package of their own
 from google.protobuf.message import DecodeError, EncodeError  # type: ignore[import-untyped]  # likewise
 
-from mixdown.core import GraphError, MixdownError
+from mixdown.errors import GraphError, MixdownError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import tensorflow as tf
 from tensorflow.core.framework import types_pb2
 
-from mixdown.core import GraphError
+from mixdown.errors import GraphError
 from mixdown.tensorflow.runtime.private import kernel_registry, op_def_registry
 
 if TYPE_CHECKING:

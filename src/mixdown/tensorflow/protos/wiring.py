@@ -5,7 +5,7 @@ from __future__ import annotations
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING
 
-from mixdown.core import GraphError
+from mixdown.errors import GraphError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

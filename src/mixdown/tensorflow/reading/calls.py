@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mixdown.core import Agreement, GraphError, Tie
+from mixdown.core import Agreement, Tie
+from mixdown.errors import GraphError
 from mixdown.tensorflow.protos import bodies
 from mixdown.tensorflow.protos.bodies import LOOPS, PREDICATED
 

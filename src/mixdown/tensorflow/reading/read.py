@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mixdown.core import Agreement, Graph, GraphError, Op, Role, Site, Tie
+from mixdown.core import Agreement, Graph, Op, Role, Site, Tie
 from mixdown.core.policy import MEASURED_DEVICES
+from mixdown.errors import GraphError
 from mixdown.tensorflow.machine.devices import default_type, device_type
 from mixdown.tensorflow.machine.measurements import measured
 from mixdown.tensorflow.protos import bodies, signatures

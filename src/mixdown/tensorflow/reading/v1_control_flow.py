@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mixdown.core import Agreement, GraphError, Role, Tie
+from mixdown.core import Agreement, Role, Tie
+from mixdown.errors import GraphError
 
 if TYPE_CHECKING:
     from mixdown.tensorflow.reading.builder import Chapter, Draft

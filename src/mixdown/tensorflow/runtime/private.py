@@ -10,7 +10,7 @@ import inspect
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from mixdown.core import MixdownError
+from mixdown.errors import MixdownError
 from mixdown.tensorflow.runtime.releases import described, way_out
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ import sys
 
 import tensorflow as tf
 
-from mixdown.core import MixdownError
-from mixdown.tensorflow.runtime.messages import warn
+from mixdown.errors import MixdownError
+from mixdown.messages import warn
 
 OLDEST, NEWEST = (2, 16), (2, 21)
 """The releases of TensorFlow that mixdown is tested with."""
@@ -46,7 +46,7 @@ def refuse_untested() -> None:
             f"TensorFlow {tf.__version__} is not one of the releases that mixdown is tested with ({TESTED}): "
             f"nothing was changed. {way_out()} To try it all the same, set {VARIABLE}=1."
         )
-    warn(f"TensorFlow {tf.__version__} is not tested with mixdown ({TESTED} are), and {VARIABLE}=1 is set.", 4)
+    warn(f"TensorFlow {tf.__version__} is not tested with mixdown ({TESTED} are), and {VARIABLE}=1 is set.")
 
 
 def way_out(package: str = "tensorflow") -> str:

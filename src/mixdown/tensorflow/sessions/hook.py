@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import gc
-import sys
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary, WeakSet
@@ -16,8 +15,8 @@ from weakref import WeakKeyDictionary, WeakSet
 import tensorflow as tf
 from tensorflow.core.protobuf.rewriter_config_pb2 import RewriterConfig
 
-from mixdown.core import PolicyError
-from mixdown.tensorflow.runtime.messages import warn
+from mixdown.errors import PolicyError
+from mixdown.messages import warn
 from mixdown.tensorflow.runtime.private import BaseSession, c_api, mixed_precision_global_state
 from mixdown.tensorflow.sessions.feeds import FedCallable, doubled, doubled_outputs
 from mixdown.tensorflow.sessions.twin import Twin
@@ -197,10 +196,10 @@ def _sync(session: Any, twin: Twin) -> None:
             assert _hooks is not None  # noqa: S101 - or we would not be here
             _make_plain(_hooks.originals["__init__"], session)
             _left_alone[session] = str(error)
-            _warn(f"A session runs in float32: {error}")
+            warn(f"A session runs in float32: {error}")
         else:
             twin.sync_as_is(session._graph)
-            _warn(f"What was added to the graph of a session runs in float32: {error}")
+            warn(f"What was added to the graph of a session runs in float32: {error}")
 
 
 def _sync_or_say_why_not(session: Any, twin: Twin) -> None:
@@ -257,14 +256,6 @@ def _make_callable_from_options(original: Any, session: Any, twin: Twin, options
     if _twin_of(session) is None:
         return original(session, options)
     return FedCallable(session, twin, options)
-
-
-def _warn(message: str) -> None:
-    """Warn the first line that is neither TensorFlow's nor ours."""
-    level, frame = 1, sys._getframe()
-    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in ("tensorflow", "mixdown"):
-        level, frame = level + 1, frame.f_back
-    warn(message, stacklevel=level)
 
 
 _METHODS: dict[str, Any] = {

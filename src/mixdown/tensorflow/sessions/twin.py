@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tensorflow.core.framework import graph_pb2
 
 from mixdown.core import Paint, make_plan
+from mixdown.messages import logger
 from mixdown.tensorflow.protos import signatures
 from mixdown.tensorflow.protos.bodies import graph_body
 from mixdown.tensorflow.protos.c_graph import CGraph
 from mixdown.tensorflow.reading.read import read
 from mixdown.tensorflow.runtime.gc_pause import collector_paused
-from mixdown.tensorflow.runtime.log import logger, told
 from mixdown.tensorflow.runtime.private import OpError, eager_mode
 from mixdown.tensorflow.sessions.functions import Functions, mentioned
 from mixdown.tensorflow.sessions.graph import MARKED, Layout, Rewritten, write
@@ -129,7 +129,7 @@ class Twin:
         new = [pair for pair in zip(origin.node, root.node, strict=True) if pair[0].name not in self._nodes]
         rewritten = Rewritten(new, _low_inputs(reading, plan), _lowered(reading, plan), functions)
         self._add(origin, rewritten, plan, reading)
-        logger().log(INFO if plan.changes_anything else DEBUG, "session: %s", told(plan))
+        logger().log(INFO if plan.changes_anything else DEBUG, "session: %s", plan.summary)
 
     def _add(self, origin: Any, rewritten: Rewritten, plan: Plan | None = None, reading: Reading | None = None) -> None:
         """Import nodes, with what they need of the graph they come from."""

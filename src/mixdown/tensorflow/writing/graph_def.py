@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import tensorflow as tf
 
 from mixdown import __version__
-from mixdown.core import GraphError, Plan, Policy, PolicyError, make_plan
+from mixdown.core import Plan, Policy, make_plan
+from mixdown.errors import GraphError, PolicyError
 from mixdown.reports.build import Facts, graph_report
 from mixdown.reports.model import Report
 from mixdown.reports.rendering.summary import summary

@@ -20,7 +20,8 @@ from tests.tensorflow.loss_scaling.optimizers.keras3_training import (
 )
 
 import mixdown
-from mixdown.scaling import Law, LossScaleWarning, after, blank, entered, start
+from mixdown.errors import LossScaleWarning
+from mixdown.scaling import Law, after, blank, entered, start
 
 MODES: dict[str, dict[str, Any]] = {
     "graph": {"jit_compile": False},

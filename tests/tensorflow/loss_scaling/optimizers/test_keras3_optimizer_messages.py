@@ -12,7 +12,7 @@ import tensorflow as tf
 from tests.tensorflow.loss_scaling.optimizers.keras3_training import NAMES, adam, compiled, fit, model, wrapped
 
 import mixdown
-from mixdown.scaling import LossScaleWarning
+from mixdown.errors import LossScaleWarning
 
 
 class Doubling(mixdown.LossScale):

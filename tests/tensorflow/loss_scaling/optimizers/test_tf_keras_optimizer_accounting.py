@@ -8,7 +8,7 @@ import tensorflow as tf
 from tests.tensorflow.loss_scaling.optimizers.tf_keras_training import STYLES, bare, compiled, fit, wrapped
 
 import mixdown
-from mixdown.scaling import LossScaleWarning
+from mixdown.errors import LossScaleWarning
 
 NAN, INF = float("nan"), float("inf")
 LIMIT = "3 steps in a row were skipped because gradients were not finite: first/kernel:0 \\(NaN\\).*skip_limit=3"

@@ -9,7 +9,7 @@ import tf_keras
 from tests.tensorflow.loss_scaling.optimizers.tf_keras_training import STYLES, bare, one_variable, wrapped
 
 import mixdown
-from mixdown.scaling import LossScaleWarning
+from mixdown.errors import LossScaleWarning
 
 
 @pytest.fixture(params=STYLES)

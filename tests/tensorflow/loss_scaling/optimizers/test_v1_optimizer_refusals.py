@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from mixdown.scaling import LossScaleError, LossScaleWarning
+from mixdown.errors import LossScaleError, LossScaleWarning
 from mixdown.tensorflow.loss_scaling.optimizers.v1 import MixedPrecisionLossScaleOptimizer
 
 # Many of these tests hand in gradients of their own making, of no loss at all.

@@ -4,13 +4,13 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from mixdown import messages
 from mixdown.scaling import NEVER, Law, Ledger, Offenders, SkippedStep, Timeline
 from mixdown.scaling import sound as plain_sound
 from mixdown.scaling.alarm import WARN_AT, trouble
 from mixdown.scaling.skip_log import offenders, skipped_steps_of
 from mixdown.scaling.timeline import told
 from mixdown.tensorflow.loss_scaling.loss_scale import LossScale
-from mixdown.tensorflow.runtime import messages
 
 
 class Account(NamedTuple):

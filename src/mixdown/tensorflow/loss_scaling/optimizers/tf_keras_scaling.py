@@ -4,7 +4,6 @@
 and answers for every attribute that it does not have itself with the inner optimizer's.
 """
 
-import warnings
 from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any
@@ -13,7 +12,9 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from mixdown.scaling import LossScaleWarning, checked_limit
+from mixdown import messages
+from mixdown.errors import LossScaleWarning
+from mixdown.scaling import checked_limit
 from mixdown.scaling.alarm import WARN_AT
 from mixdown.tensorflow.loss_scaling.branching import in_xla
 from mixdown.tensorflow.loss_scaling.loss_scale import DynamicLossScale, FixedLossScale, get
@@ -22,7 +23,6 @@ from mixdown.tensorflow.loss_scaling.optimizers.gradients import scaled, unscale
 from mixdown.tensorflow.loss_scaling.optimizers.step_record import Accountable, sound
 from mixdown.tensorflow.loss_scaling.optimizers.tf_keras_step import Apply, step
 from mixdown.tensorflow.loss_scaling.scaler_reports import remember
-from mixdown.tensorflow.runtime import messages
 from mixdown.tensorflow.runtime.private import DelegatingTrackableMixin
 
 OWN = frozenset(
@@ -119,8 +119,7 @@ class Scaling(Accountable, DelegatingTrackableMixin):
         advice = MISUSE.get((self.usage.scaled, self._gradients_were_unscaled))
         if advice:
             self.usage.scaled = self._gradients_were_unscaled = True  # said once
-            messages.keep(f"{advice} {RIGHT_USE}")
-            warnings.warn(f"{advice} {RIGHT_USE}", LossScaleWarning, stacklevel=4)
+            messages.warn(f"{advice} {RIGHT_USE}", LossScaleWarning)
 
     def _listen(self) -> None:
         """Sound the alarm of compiled steps, which could not do so themselves."""

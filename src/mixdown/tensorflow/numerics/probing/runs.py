@@ -6,18 +6,17 @@ collects what the probes saw after every call.
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import tensorflow as tf
 
-from mixdown.core import MixdownError, MixdownWarning
+from mixdown.errors import MixdownError
+from mixdown.messages import warn
 from mixdown.tensorflow.calls.error_names import name_originals
 from mixdown.tensorflow.calls.twins import Twin
 from mixdown.tensorflow.machine.devices import device_type, machine_default
 from mixdown.tensorflow.numerics.probing.observed_calls import observed, unoptimized
 from mixdown.tensorflow.numerics.probing.trees import grow
-from mixdown.untrusted.escaped import harmless
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -109,16 +108,13 @@ class Run:
         try:
             tree = grow(self._context, name, device, self._policy, full=self._full, lenient=self._lenient)
         except MixdownError as error:
-            told = harmless(f"Function {name} runs without probes: {error}")
-            warnings.warn(told, MixdownWarning, stacklevel=6)
+            warn(f"Function {name} runs without probes: {error}")
             return None
         for sheet in (each for each in tree.sheets if not each.can_be_probed):
-            warnings.warn(
-                f"The ops of function {harmless(sheet.original)} are not probed: it has the control flow of "
+            warn(
+                f"The ops of function {sheet.original} are not probed: it has the control flow of "
                 f"TensorFlow 1 (Switch, Merge), in which an op may not run. Use tf.cond and tf.while_loop of "
                 f"TensorFlow 2.",
-                MixdownWarning,
-                stacklevel=6,
             )
         self._probe.instrument(tree)
         for sheet in tree.sheets:

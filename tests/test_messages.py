@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mixdown import MixdownWarning
-from mixdown.tensorflow.runtime import log
+from mixdown import messages
+from mixdown.errors import MixdownWarning
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +33,7 @@ def fresh() -> Iterator[io.StringIO]:
 
 def speak() -> None:
     """What a fresh process would log."""
-    logger = log.logger.__wrapped__()
+    logger = messages.logger.__wrapped__()
     for level in (logging.DEBUG, logging.INFO, logging.ERROR):
         logger.log(level, logging.getLevelName(level))
 
