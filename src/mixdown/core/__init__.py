@@ -1,8 +1,7 @@
 """The planner, free of any framework: a Graph and a Policy in, a Plan out. Start with `plan.make_plan`."""
 
-from mixdown.core.casts import Cast
 from mixdown.core.graph import Agreement, Graph, Op, Role, Site, Tensor, Tie
-from mixdown.core.paint import Paint, Stroke
+from mixdown.core.paint import Cast, Paint, Stroke
 from mixdown.core.plan import Plan, make_plan
 from mixdown.core.policy import Level, Policy
 from mixdown.rules import Category

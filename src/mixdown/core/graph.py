@@ -6,13 +6,13 @@ name, so that a plan does not depend on the order in which the host happened to 
 """
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 from typing import NamedTuple
 
-from mixdown.core.pricing.measured import Measured
+from mixdown.core.clock import Clock
 
 
 class Role(Enum):
@@ -102,7 +102,7 @@ class Graph:
     """Per tensor, its shape; may be worked out only when asked for. Empty if the host knows none."""
     work: Sequence[int] = field(default=(), compare=False)
     """Per op, how many multiplications and additions a matrix product or convolution takes, 0 for others; likewise."""
-    machine: Measured | None = field(default=None, compare=False)
+    machine: Clock | None = field(default=None, compare=False)
     """The device it runs on, if that was measured and the policy asks for it."""
 
     @cached_property
@@ -165,3 +165,20 @@ class Graph:
         """The name of a site for people: its op, and the attribute where the op has several."""
         op = self.ops[self.sites[site].op]
         return f"{op.label}.{self.sites[site].attribute}" if len(op.sites) > 1 else op.label
+
+
+Links = Sequence[Sequence[int]] | Mapping[int, Sequence[int]]
+"""Per site, the sites next to it."""
+
+
+def walk(roots: Iterable[int], neighbours: Links, enter: Sequence[bool]) -> dict[int, int]:
+    """Every site that can be reached from the roots by entering only permitted sites, with the site before it."""
+    queue = list(roots)
+    reached: dict[int, int] = {}
+    started = set(queue)
+    for here in queue:
+        for there in neighbours[here]:
+            if enter[there] and there not in reached and there not in started:
+                reached[there] = here
+                queue.append(there)
+    return reached

@@ -1,67 +1,76 @@
-"""What stays full so that training stays sound, whatever it costs: weight updates, and tables that are looked up.
+"""What stays full whatever bytes say: weight updates, tables that are looked up, and plans that gain too little.
 
-Both are stages of the `optimal` strategy only; TensorFlow's own procedure has neither.
+All are stages of the `optimal` strategy only; TensorFlow's own procedure has none of them.
 """
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING
 
-from mixdown.core.graph import Role
+from mixdown.core.graph import Role, walk
 from mixdown.core.paint import Canvas, Paint, Stroke, Strokes
-from mixdown.core.stages import walk
+from mixdown.core.pricing import TimePrices
 from mixdown.rules import Category
-from mixdown.rules.tensorflow_traits import LOOKUPS, MOVES_NOTHING, READS, is_gradient, writes_variable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from mixdown.core.graph import Graph
-    from mixdown.core.policy_view import Scene
+    from mixdown.core.policy_view import PolicyView
 
 
-def spare_tables(scene: Scene, canvas: Canvas) -> Strokes:
+def keep_tables_full(view: PolicyView, canvas: Canvas) -> Strokes:
     """What looks rows up in a variable is full: it would take a cast of the whole table."""
-    graph = scene.graph
+    graph, traits = view.graph, view.traits
     kinds = graph.kinds
-    lookups = [kind in LOOKUPS for kind in kinds]
+    lookups = [kind in traits.lookups for kind in kinds]
     reads = [
         index
         for index, (kind, site) in enumerate(zip(kinds, graph.sites, strict=True))
-        if kind in READS or site.role is Role.VARIABLE_READ
+        if kind in traits.reads or site.role is Role.VARIABLE_READ
     ]
     passing = [
-        lookup or kind in MOVES_NOTHING or site.role is Role.CONDUIT
+        lookup or kind in traits.moves_nothing or site.role is Role.CONDUIT
         for lookup, kind, site in zip(lookups, kinds, graph.sites, strict=True)
     ]
     onward = [[] if lookup else after for lookup, after in zip(lookups, graph.successors, strict=True)]
     reached = walk(reads, onward, passing)
     return {
-        site: Stroke(Paint.FULL, "spare_tables", (cause,))
+        site: Stroke(Paint.FULL, "keep_tables_full", (cause,))
         for site, cause in reached.items()
         if lookups[site] and canvas[site] is None
     }
 
 
-def spare_updates(scene: Scene, canvas: Canvas) -> Strokes:
+def keep_updates_full(view: PolicyView, canvas: Canvas) -> Strokes:
     """Arithmetic after the last allow op is full: unscaling, clipping, the optimizer, the last touch to a result.
 
     A true derivative such as BiasAddGrad still belongs to the backward pass; data movement does not compute.
     """
-    graph = scene.graph
-    written = _upstream(graph, (site for site, kind in enumerate(graph.kinds) if _writes(kind)))
-    used = _upstream(graph, (site for site in scene.sites_of(Category.ALLOW) if canvas[site] is not Paint.FULL))
+    graph, kinds = view.graph, set(view.graph.kinds)
+    writing = {kind for kind in kinds if view.traits.writes_variable(kind)}
+    derivatives = {kind for kind in kinds if view.traits.is_derivative(kind)}
+    written = _upstream(graph, (site for site, kind in enumerate(graph.kinds) if kind in writing))
+    used = _upstream(graph, (site for site in view.sites_of(Category.ALLOW) if canvas[site] is not Paint.FULL))
     return {
-        site: Stroke(Paint.FULL, "spare_updates", (written[site],) if site in written else ())
-        for site in scene.sites_of(Category.INFER)
-        if canvas[site] is None and site not in used and not _is_gradient(graph.kinds[site])
+        site: Stroke(Paint.FULL, "keep_updates_full", (written[site],) if site in written else ())
+        for site in view.sites_of(Category.INFER)
+        if canvas[site] is None and site not in used and graph.kinds[site] not in derivatives
     }
+
+
+def must_gain(view: PolicyView, canvas: Canvas) -> Strokes:
+    """Where time decides, everything is full unless the plan is predicted to save more than the prediction's error."""
+    prices = view.prices
+    if not isinstance(prices, TimePrices) or Paint.LOW not in canvas:
+        return {}
+    paints = [paint or Paint.FULL for paint in canvas]
+    predicted = prices.prediction(paints)
+    if predicted.mixed <= (1 - prices.machine.least_gain) * predicted.float32:
+        return {}
+    return {site: Stroke(Paint.FULL, "must_gain") for site, paint in enumerate(paints) if paint is Paint.LOW}
 
 
 def _upstream(graph: Graph, sites: Iterable[int]) -> dict[int, int]:
     """Every site whose op has a part in what ends up at one of these, with the site after it."""
     return walk(sites, graph.dependencies, [True] * len(graph.sites))
-
-
-_writes, _is_gradient = cache(writes_variable), cache(is_gradient)

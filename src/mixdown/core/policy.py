@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -13,7 +12,6 @@ from mixdown.core.override import Override
 from mixdown.core.pricing.machines import MACHINES
 from mixdown.errors import PolicyError
 from mixdown.rules import RULE_SETS, Category, RuleSet, known_kinds
-from mixdown.rules.list_variables import level_name, list_edits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -178,7 +176,7 @@ class Policy:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None, **fields: Any) -> Policy:  # noqa: ANN401 - the constructor's
-        """The policy that TensorFlow's own `TF_AUTO_MIXED_PRECISION_GRAPH_REWRITE_*` variables describe.
+        """The policy that the host's own variables describe: TensorFlow's `TF_AUTO_MIXED_PRECISION_GRAPH_REWRITE_*`.
 
         Args:
             environment: where to look, by default the environment of the process.
@@ -187,10 +185,10 @@ class Policy:
         Raises:
             PolicyError: a variable has a value TensorFlow would ignore, or lists that overlap.
         """
-        values = os.environ if environment is None else environment
         policy = cls(**fields)
-        level = level_name(values) or policy.level_name
-        edits = list_edits(policy.rule_set.categories, values, only_allow=level == Level.TENSOR_CORES_ONLY.value)
+        lists, variables = policy.rule_set.categories, policy.rule_set.variables
+        level = variables.level(environment) or policy.level_name
+        edits = variables.edits(lists, environment, only_allow=level == Level.TENSOR_CORES_ONLY.value)
         overrides = tuple(Override(category, kind) for kind, category in edits.items())
         return replace(policy, overrides=(*overrides, *policy.overrides), level=level)
 

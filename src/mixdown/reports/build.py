@@ -64,13 +64,13 @@ def _op_row(plan: Plan, index: int, inputs: tuple[int, ...], facts: Facts) -> Op
 def _site_row(plan: Plan, site: int) -> SiteRow:
     graph, stroke, paint = plan.graph, plan.strokes[site][-1], plan.paints[site]
     kept = stroke.paint is not paint  # a session's plan may have to live with what the session already has
-    because = () if kept else causes(plan.scene, plan.strokes, site)
+    because = () if kept else causes(plan.view, plan.strokes, site)
     return SiteRow(
         attribute=graph.sites[site].attribute,
         dtype=_dtype(plan, paint),
-        category=plan.scene.categories[site].value,
+        category=plan.view.categories[site].value,
         stage=KEPT if kept else stroke.stage,
-        reason=KEPT_REASON if kept else reason(plan.scene, plan.strokes, site),
+        reason=KEPT_REASON if kept else reason(plan.view, plan.strokes, site),
         because=tuple(graph.sites[cause].op for cause in because),
         because_of=tuple(graph.ops[graph.sites[cause].op].sites.index(cause) for cause in because),
     )
@@ -86,7 +86,7 @@ def _crossings(plan: Plan) -> Iterator[tuple[int, Paint]]:
 
 def _cast_row(plan: Plan, index: int, to: Paint) -> CastRow:
     tensor, shape = plan.graph.tensors[index], plan.graph.shapes[index] if plan.graph.shapes else None
-    moved = plan.scene.prices.elements(index) * CAST_BYTES if is_known(shape) else None
+    moved = plan.view.prices.elements(index) * CAST_BYTES if is_known(shape) else None
     return CastRow(tensor.name, plan.graph.sites[tensor.site].op, _dtype(plan, to), moved)
 
 

@@ -8,8 +8,9 @@ from mixdown.rules.category import Category
 from mixdown.rules.documented import DOCUMENTED
 from mixdown.rules.rule_set import RuleSet
 from mixdown.rules.tensorflow_releases import TF_2_19, TF_2_21
+from mixdown.rules.traits import Traits
 
-__all__ = ["RULE_SETS", "Category", "RuleSet", "known_kinds"]
+__all__ = ["RULE_SETS", "Category", "RuleSet", "Traits", "known_kinds"]
 
 RULE_SETS = MappingProxyType({"documented": DOCUMENTED, "tf-2.19": TF_2_19, "tf-2.21": TF_2_21})
 """Name of the rule set -> low dtype -> rules."""

@@ -11,21 +11,14 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from mixdown.core.clock import Kernel
+
 TERA, GIGA = 10**12, 10**9
 SIZES = {"float32": 4, "float16": 2, "bfloat16": 2}
 CAST_BYTES = SIZES["float32"] + SIZES["float16"]
 """What a cast moves per element: float32 one way, 16 bits the other."""
 
 AVX_CLOCK = 2.5  # GHz, of one core under such load
-
-
-class Kernel(NamedTuple):
-    """One op as a machine sees it."""
-
-    kind: str
-    operations: int  # multiplications and additions of a product or convolution, 0 for others
-    elements: int  # numbers read and written
-    compiled: bool = False  # by XLA
 
 
 class Machine(NamedTuple):
@@ -36,7 +29,7 @@ class Machine(NamedTuple):
     memory: float
 
     @property
-    def told(self) -> str:
+    def source(self) -> str:
         """Where its figures come from, for people."""
         return f"for {self.name} (a roofline, not a measurement)"
 

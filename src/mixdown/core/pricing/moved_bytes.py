@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from mixdown.core.graph import Role, ShapesOnDemand
 from mixdown.core.paint import Paint
 from mixdown.core.pricing.machines import CAST_BYTES
-from mixdown.rules.tensorflow_traits import MOVES_NOTHING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from mixdown.core.graph import Graph, Shape
+    from mixdown.rules import Traits
 
 LOW_BYTES = 2
 
@@ -52,14 +52,14 @@ class Prices:
     local = True
     """Whether a choice is priced by the tensors at its site alone."""
 
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+    def __init__(self, graph: Graph, traits: Traits) -> None:
+        self.graph, self.traits = graph, traits
         self._counts: dict[int, int] = {}
 
     def low(self, site: int) -> int:
         """What a site's op moves in 16 bits."""
         graph = self.graph
-        if graph.sites[site].role is Role.CONDUIT or graph.kinds[site] in MOVES_NOTHING:
+        if graph.sites[site].role is Role.CONDUIT or graph.kinds[site] in self.traits.moves_nothing:
             return 0
         return LOW_BYTES * sum(map(self.elements, graph.touched[site]))
 

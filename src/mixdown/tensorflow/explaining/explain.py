@@ -12,7 +12,6 @@ import tensorflow as tf
 from mixdown import __version__
 from mixdown.core import Policy
 from mixdown.core.pricing.moved_bytes import GUESS
-from mixdown.core.pricing.predicted_time import predict
 from mixdown.reports.build import graph_report
 from mixdown.reports.model import Report
 from mixdown.tensorflow.calls import active_policy
@@ -130,7 +129,7 @@ def _idle(outcomes: Iterable[Outcome]) -> tuple[str, ...]:
 
 def _guessed(outcomes: Iterable[Outcome]) -> tuple[str, ...]:
     """A note for every graph whose plan had to guess sizes."""
-    counts = [(outcome.name, outcome.plan.scene.prices.guessed()) for outcome in outcomes]
+    counts = [(outcome.name, outcome.plan.view.prices.guessed()) for outcome in outcomes]
     return tuple(
         f"{name}: {count} values have no known size; a dimension that is not known counts as {GUESS}."
         for name, count in counts
@@ -139,7 +138,7 @@ def _guessed(outcomes: Iterable[Outcome]) -> tuple[str, ...]:
 
 
 def _predicted(outcomes: Iterable[Outcome], machine: Machine | Measured) -> tuple[str, ...]:
-    return tuple(f"{outcome.name}: {predict(outcome.plan, machine)}" for outcome in outcomes)
+    return tuple(f"{outcome.name}: {outcome.plan.predicted(machine)}" for outcome in outcomes)
 
 
 def _described(target: Any) -> str:

@@ -143,7 +143,7 @@ class _Judge:
 
 def _between_low_ops(plan: Plan) -> frozenset[int]:
     """The sites that have an allow op before and after them: not a loss, nor the arithmetic of an optimizer."""
-    allowed = plan.scene.sites_of(Category.ALLOW)
+    allowed = plan.view.sites_of(Category.ALLOW)
     return frozenset(_reached(allowed, plan.graph.successors) & _reached(allowed, plan.graph.predecessors))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mixdown.core import Graph, Op, Role, Site, Tensor, Tie
-from mixdown.core.disjoint_sets import Unions
+from mixdown.core.disjoint_sets import DisjointSets
 from mixdown.tensorflow.protos.wiring import Wiring
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Draft:
         self.origins: list[Origin] = []
         self.flows: list[tuple[int, int]] = []
         self.ties: list[Tie] = []
-        self.carried = Unions()  # sites that carry one value through calls and functional loops
+        self.carried = DisjointSets()  # sites that carry one value through calls and functional loops
         self._names: list[str] = []
         self._makers: list[int] = []
         self.places: list[Place] = []

@@ -10,7 +10,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from mixdown.core import Agreement, Tie
-from mixdown.core.disjoint_sets import Unions
+from mixdown.core.disjoint_sets import DisjointSets
 from mixdown.rules.rule_set import kinds
 from mixdown.tensorflow.protos.bodies import followed
 from mixdown.tensorflow.protos.signatures import VARIANT
@@ -49,7 +49,7 @@ class Handles:
         self._numbers: dict[Vertex, int] = {}
         self.vertices: list[Vertex] = []
         self.sources: dict[int, list[int]] = defaultdict(list)
-        self.connected = Unions()
+        self.connected = DisjointSets()
         for chapter in draft.chapters:
             self._wires(chapter)
         if self.vertices:

@@ -87,7 +87,7 @@ def tensors(tree: Tree, scope: Scope) -> dict[int, dict[str, Key]]:
     by_function = {sheet.original: sheet for sheet in tree.sheets}
     wanted = [paint is Paint.LOW for paint in plan.paints]
     if scope.denied:
-        wanted = [w or c is Category.DENY for w, c in zip(wanted, plan.scene.categories, strict=True)]
+        wanted = [w or c is Category.DENY for w, c in zip(wanted, plan.view.categories, strict=True)]
     out: dict[int, dict[str, Key]] = {}
     for tensor in graph.tensors:
         site = graph.sites[tensor.site]
