@@ -1,7 +1,7 @@
-"""Function structure must cost no digits: low conduits that round what full ops read. Start with `wasteful`.
+"""Calling a function must not round values: finds 16-bit conduits that would. Start with `rounding_conduits`.
 
-A conduit carries a value into or out of a function and computes nothing. If it is low, whoever reads it gets a rounded
-value. That is no loss if a low op made the value, or if low ops alone read it. The cut counts bytes and cannot say so.
+A conduit carries a value into or out of a function and computes nothing. If it is low, its readers get a rounded value.
+That is no loss if a low op made the value, or if only low ops read it. The cut counts bytes and does not know this.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mixdown.core.policy_view import PolicyView
 
 
-def wasteful(view: PolicyView, paints: Sequence[Paint | None]) -> set[int]:
+def rounding_conduits(view: PolicyView, paints: Sequence[Paint | None]) -> set[int]:
     """The sites of low conduits that round a full value which a full op reads."""
     ties = [tie for tie in view.ties(Agreement.UNANIMOUS) if _is_low_conduit(view, paints, tie)]
     doubtful = {site for tie in ties for site in tie.sites}

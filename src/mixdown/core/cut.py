@@ -10,7 +10,7 @@ from __future__ import annotations
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from mixdown.core.conduit_rounding import wasteful
+from mixdown.core.conduit_rounding import rounding_conduits
 from mixdown.core.disjoint_sets import DisjointSets
 from mixdown.core.graph import Role, walk
 from mixdown.core.min_cut import SINK, SOURCE, Cut, Network
@@ -58,7 +58,7 @@ def cut(view: PolicyView, canvas: Canvas) -> Strokes:
             (Paint.LOW if low[site] else Paint.FULL) if site in problem.vertices else paint or Paint.FULL
             for site, paint in enumerate(settled)
         ]
-        faults = dict.fromkeys(wasteful(view, final), "conduit_rounding") | dict.fromkeys(_lonely(view, final), "alone")
+        faults = dict.fromkeys(rounding_conduits(view, final), "conduit_rounding") | dict.fromkeys(_unconnected(view, final), "alone")
         if not faults:
             break
         refused.update((site, Stroke(Paint.FULL, fault)) for site, fault in faults.items())
@@ -104,10 +104,10 @@ class Problem:
             readers = {of[site] for site in self.prices.concerned(index)} - {maker}
             if readers and (maker > SINK or max(readers) > SINK):
                 out.extend(self._bonds(index, tensor, maker))
-        return out + [Edge(of[one], (of[other],), 0, must_agree=True) for one, other in self._echoes()]
+        return out + [Edge(of[one], (of[other],), 0, must_agree=True) for one, other in self._selections_compared()]
 
-    def _echoes(self) -> Iterator[tuple[int, int]]:
-        """Selections, each with who compares what it yields to what it was given, as derivatives do.
+    def _selections_compared(self) -> Iterator[tuple[int, int]]:
+        """Pairs of a selection, such as a maximum, and a site that compares its result with its inputs, as derivatives do.
 
         If the selection is low, so must be the comparison: a rounded value is not found again among exact ones.
         """
@@ -120,7 +120,7 @@ class Problem:
             yield from ((site, reader) for s in seen for reader in graph.successors[s] if reader in given)
 
     def _bonds(self, index: int, tensor: Tensor, maker: int) -> Iterator[Edge]:
-        """What a tensor costs if its ends differ; a cast that is there already is low only if all its readers are."""
+        """What a tensor costs if its ends differ; a cast of the program is low only if all its readers are."""
         if maker > SINK and self.view.graph.sites[tensor.site].role is Role.CONVERSION:
             yield Edge(maker, self._vertices(tensor.consumers, maker), 0, must_agree=True)
         for bond in self.prices.bonds(index):
@@ -150,7 +150,7 @@ class Problem:
             self._one_price(edge.maker, [reader for reader in edge.readers if reader != SINK], edge.cost, SOURCE)
 
     def _one_price(self, maker: int, readers: list[int], cost: int, end: int) -> None:
-        """Pay once if the maker is apart from any reader; `end` is the side on which readers cause the cast."""
+        """Add one price, paid if the maker and any reader are on different sides; readers on side `end` cause the cast."""
         if not readers:
             return
         readers = [end] if end in readers else readers
@@ -218,7 +218,7 @@ def _free(view: PolicyView, canvas: Canvas) -> list[bool]:
 
 
 def _groups(view: PolicyView) -> list[list[int]]:
-    """Sites that must have one paint, as far as ties say."""
+    """The sets of sites that ties force to have one paint."""
     groups = DisjointSets()
     for tie in view.graph.ties:
         for site in (*tie.sites[1:], *tie.followers):
@@ -226,10 +226,10 @@ def _groups(view: PolicyView) -> list[list[int]]:
     return groups.sets()
 
 
-def _lonely(view: PolicyView, final: Canvas) -> set[int]:
-    """Low sites that no chain of low ones leads to from an allow op: rounding there would serve nothing but bytes.
+def _unconnected(view: PolicyView, final: Canvas) -> set[int]:
+    """Low sites that no chain of low sites connects with an allow op: they would be rounded for no faster arithmetic.
 
-    A cast that is there already is no link of such a chain: what it yields was no 16-bit value before.
+    A cast of the program is no link of such a chain: its result was no 16-bit value before.
     """
     low = [paint is Paint.LOW for paint in final]
     sites = [site for site, its in enumerate(low) if its]
@@ -247,7 +247,7 @@ def _lonely(view: PolicyView, final: Canvas) -> set[int]:
 
 
 def _causes(view: PolicyView, problem: Problem, final: Canvas) -> dict[int, tuple[int, ...]]:
-    """For every free site, the neighbour of its paint through which it hangs on a site that had no choice."""
+    """For every free site, the neighbour of the same paint on the way to a site whose paint was fixed."""
     free = problem.vertices
     around = view.graph.neighbours(free)
     ends = sorted({site for near in around.values() for site in near if site not in free})

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def keep_tables_full(view: PolicyView, canvas: Canvas) -> Strokes:
-    """What looks rows up in a variable is full: it would take a cast of the whole table."""
+    """Ops that look up rows of a variable are full: otherwise the whole table would be cast."""
     graph, traits = view.graph, view.traits
     kinds = graph.kinds
     lookups = [kind in traits.lookups for kind in kinds]
@@ -43,9 +43,9 @@ def keep_tables_full(view: PolicyView, canvas: Canvas) -> Strokes:
 
 
 def keep_updates_full(view: PolicyView, canvas: Canvas) -> Strokes:
-    """Arithmetic after the last allow op is full: unscaling, clipping, the optimizer, the last touch to a result.
+    """Arithmetic after the last allow op is full: unscaling, clipping, the optimizer, and the end of a result.
 
-    A true derivative such as BiasAddGrad still belongs to the backward pass; data movement does not compute.
+    The derivative of another op still belongs to the backward pass, and clear ops do not compute: both are left free.
     """
     graph, kinds = view.graph, set(view.graph.kinds)
     writing = {kind for kind in kinds if view.traits.writes_variable(kind)}
@@ -72,5 +72,5 @@ def must_gain(view: PolicyView, canvas: Canvas) -> Strokes:
 
 
 def _upstream(graph: Graph, sites: Iterable[int]) -> dict[int, int]:
-    """Every site whose op has a part in what ends up at one of these, with the site after it."""
+    """Every site that one of these depends on, directly or not, with the site after it."""
     return walk(sites, graph.dependencies, [True] * len(graph.sites))

@@ -221,7 +221,7 @@ class Policy:
 
 
 def choose(what: str, value: object, choices: Iterable[str]) -> None:
-    """Refuse a value that is not one of the choices, and say which is meant."""
+    """Refuse a value that is not one of the choices, and say which is probably meant."""
     if value not in (known := tuple(choices)):
         raise PolicyError(f"Unknown {what} {value!r}{_suggestion(str(value), known)}: choose from {', '.join(known)}.")
 

@@ -124,10 +124,10 @@ class PolicyView:
 
     @cached_property
     def may_follow_denied(self) -> set[int]:
-        """What a compiler fuses and only moves values, or adds what an allow op reads and so has 16 bits anyway.
+        """Sites that a denied op does not deny, in compiled code: those that move values, and sums that allow ops read.
 
-        Downstream of a denied op it may be low all the same, so that a value is stored once, in 16 bits: rounding
-        commutes with moving. Whether a derivative such as ReluGrad overflows, the loss scale finds out.
+        They may be low, so that the value is stored once, in 16 bits: rounding before or after a move is the same, and
+        an allow op would round the sum anyway. If a derivative overflows by it, loss scaling skips the step.
         """
         if self.policy.strategy != "optimal" or not self.graph.is_compiled:
             return set()

@@ -1,7 +1,7 @@
 """The painting, one function a stage. Read STAGES first: it is the algorithm.
 
 A stage looks at the view and at the canvas as the stages before left it, and returns the strokes it adds. Before the
-last stage FULL on the canvas means denied; a site nobody has decided on is None.
+last stage FULL on the canvas means denied, and None undecided.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def seed(view: PolicyView, _canvas: Canvas) -> Strokes:
 
 
 def freeze_lists(view: PolicyView, _canvas: Canvas) -> Strokes:
-    """A tensor list is denied if its handle leaves our sight, or if one op that touches it may not change.
+    """A tensor list is denied if its handle leaves the graph, or if one op that touches it may not change.
 
     Ops that may not change anyway are not denied: they would only keep others from following a low neighbour.
     """
@@ -122,8 +122,8 @@ def follow(view: PolicyView, canvas: Canvas) -> Strokes:
 def soak(view: PolicyView, canvas: Canvas) -> Strokes:
     """Clear sites next to a low site are low, and those next to them, upstream and down.
 
-    What carries a value into or out of a function is low if a low site feeds it, or if all that read it are low: then
-    nobody who wants the full value gets a rounded one.
+    A conduit is low if a low site feeds it, or if all its readers are low: then no op that stays float32 reads a
+    rounded value.
     """
     wet = list(canvas)
     strokes = _soak_clear(view, wet)
@@ -134,7 +134,7 @@ def soak(view: PolicyView, canvas: Canvas) -> Strokes:
 
 
 def _soak_clear(view: PolicyView, wet: Canvas) -> Strokes:
-    """One soaking of clear sites; `wet` gets the paint too."""
+    """Paint the clear sites that low ones reach; `wet` gets the paint too."""
     graph, supports, candidates, clear = view.graph, view.supports, view.candidates, view.mask(Category.CLEAR)
     around = [list(chain(*both)) for both in zip(graph.predecessors, graph.successors, strict=True)]
     dry = [
@@ -178,7 +178,7 @@ def _stays_full(view: PolicyView, wet: Canvas, site: int) -> bool:
 
 
 def is_unread(view: PolicyView, site: int) -> bool:
-    """Whether a site only moves a value that nobody reads: then it does not mind which paint it gets."""
+    """Whether a site only moves a value that no op reads: then its paint does not matter."""
     return view.categories[site] is Category.CLEAR and view.supports[site] and not view.graph.successors[site]
 
 
@@ -211,7 +211,7 @@ def match_loops(view: PolicyView, canvas: Canvas) -> Strokes:
 
 
 def retarget(view: PolicyView, canvas: Canvas) -> Strokes:
-    """A cast that is already there yields the low dtype at once if all its consumers want it."""
+    """A cast of the program makes the low dtype directly if all its readers are low."""
     graph, supports = view.graph, view.supports
     return {
         index: Stroke(Paint.LOW, "retarget", (graph.successors[index][0],))

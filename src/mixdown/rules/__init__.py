@@ -18,5 +18,5 @@ RULE_SETS = MappingProxyType({"documented": DOCUMENTED, "tf-2.19": TF_2_19, "tf-
 
 @cache
 def known_kinds() -> frozenset[str]:
-    """Every kind that TensorFlow 2.21 registers or a rule set names: what a policy may speak of."""
+    """Every kind that TensorFlow 2.21 registers or a rule set names: what a policy may name."""
     return frozenset(files(__package__).joinpath("tensorflow_kinds.txt").read_text("utf-8").split())

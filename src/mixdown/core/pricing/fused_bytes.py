@@ -1,9 +1,9 @@
 """Prices under a compiler that fuses, fitted to what XLA's GPU compiler stores. Start with `FusedPrices`.
 
 Matrix products, convolutions and whatever else is not element-wise run on their own: what they make is stored. An
-element-wise value is stored only if a kernel of that sort reads it, or if several kernels read it and it is not worth
-working out again: that takes several stored values, or a costly function. Casts are free inside a kernel. So a paint
-matters where a value is stored; and a value that is worked out again wants the paint of those who do so.
+element-wise value is stored only if a kernel of that sort reads it, or if several kernels read it and recomputing it
+would cost more: several stored inputs, or an expensive function. Casts are free inside a kernel. So a paint matters
+where a value is stored, and a value that is recomputed should have the paint of the kernels that do so.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 FULL_BYTES = 2 * LOW_BYTES
 HINT = 1
-"""A byte that decides where nothing else is at stake: fewer casts to compile, and views as those around them."""
+"""One byte, to decide between equal costs: fewer casts to compile, and views painted like their neighbours."""
 
 
 class Value(NamedTuple):
     """A tensor as the compiler sees it."""
 
     alone: bool  # made by a kernel of its own
-    kept: bool  # stored for several kernels that would rather read it than work it out
-    sources: frozenset[int]  # the stored tensors it is worked out of
+    kept: bool  # stored, because several kernels read it and recomputing it would cost more
+    sources: frozenset[int]  # the stored tensors it is computed from
     costly: bool = False  # by a costly function
 
 
@@ -64,7 +64,7 @@ class FusedPrices(Prices):
         return (*made.consumers, *self._readers(tensor)) if self._fused[made.site] else made.consumers
 
     def bonds(self, tensor: int) -> list[Bond]:
-        """What it costs if readers who work a value out again see another paint than its maker."""
+        """What it costs if readers that recompute a value have another paint than its maker."""
         made = self.graph.tensors[tensor]
         if not self._fused[made.site]:
             return super().bonds(tensor)
@@ -73,15 +73,15 @@ class FusedPrices(Prices):
         down = [
             Bond((site,), FULL_BYTES * count, only_down=True)
             for site in made.consumers
-            if self._is_worked_out_again(site, count)
+            if self._is_recomputed(site, count)
         ]
         follow = []  # a clear op commutes with rounding: better before it, if all that read it are low
         if self._categories[made.site] is Category.CLEAR:
             follow = [Bond((site,), HINT) for site in made.consumers]
         return [needless, *down, *follow, *(Bond((reader,), price) for reader, price in self._agreements(tensor))]
 
-    def _is_worked_out_again(self, site: int, count: int) -> bool:
-        """Whether several kernels work out a site's values of this size: low ones made of full ones are stored."""
+    def _is_recomputed(self, site: int, count: int) -> bool:
+        """Whether several kernels recompute a site's values of this size: low ones made from full ones are stored."""
         if not self._fused[site] or self._kinds[site] in self.traits.views or self._starts_kernel(site):
             return False
         made = [tensor for tensor in self._made[site] if self.elements(tensor) == count]
@@ -180,7 +180,7 @@ class FusedPrices(Prices):
 
     @cached_property
     def _values(self) -> list[Value]:
-        """Every tensor as the compiler sees it, worked out makers first."""
+        """Every tensor as the compiler sees it, in the order in which they are made."""
         read: list[list[int]] = [[] for _ in self.graph.sites]
         for index, tensor in enumerate(self.graph.tensors):
             for site in tensor.consumers:
@@ -203,7 +203,7 @@ class FusedPrices(Prices):
         large = frozenset(source for source in sources if 2 * self.elements(source) >= self.elements(tensor))
         costly, readers = costly or kind in self.traits.costly, self._readers(tensor)
         inner = any(not self._starts_kernel(reader) for reader in readers)
-        many = len(large) - 1 + (inner or costly) > 1  # two stored values are enough if working them in takes more
+        many = len(large) - 1 + (inner or costly) > 1  # two stored values are enough if computing with them takes more
         kept = len(readers) > 1 and (kind in self.traits.costly or many)
         return Value(alone=False, kept=kept, sources=own if kept else large, costly=costly and not kept)
 

@@ -35,7 +35,7 @@ LEAST_GAIN = 0.1
 """What a measurement must promise before anything is changed: it is no more exact than that."""
 
 DOUBT = 1.5
-"""How much longer than in float32 an op of no family is taken to run low: nobody has timed it."""
+"""How much longer than in float32 a 16-bit op of no family is assumed to take, since none was timed."""
 
 Samples = tuple[tuple[int, float], ...]
 """Amounts (operations of products and convolutions, else elements), rising, each with the seconds it took."""

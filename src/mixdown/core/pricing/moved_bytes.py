@@ -46,7 +46,7 @@ class Bond(NamedTuple):
 
 
 class Prices:
-    """The price of everything a plan can choose, worked out when asked for: every op is a kernel of its own."""
+    """The price of everything a plan can choose, computed when asked for: every op is a kernel of its own."""
 
     unit = "bytes"
     local = True
@@ -82,12 +82,12 @@ class Prices:
         return sorted({tensor for site in sites for tensor in self.graph.touched[site]})
 
     def expect(self, sites: Iterable[int]) -> None:
-        """Learn which sites matter: the sizes of the tensors at them will be asked for."""
+        """Announce which sites will be priced, so that the shapes at them are inferred together."""
         if self.local and isinstance(self.graph.shapes, ShapesOnDemand):
             self.graph.shapes.expect(tensor for site in sites for tensor in self.graph.touched[site])
 
     def concerned(self, tensor: int) -> Iterable[int]:
-        """The sites that may be in a bond of a tensor, told without asking for its size."""
+        """The sites that a bond of this tensor may name; needs no shape."""
         return self.graph.tensors[tensor].consumers
 
     def bonds(self, tensor: int) -> list[Bond]:
