@@ -5,7 +5,7 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from mixdown.untrusted.escaped import harmless
+from mixdown.untrusted.escaped import escaped
 
 if TYPE_CHECKING:
     from mixdown.reports.model import GraphReport, OpRow, Report
@@ -23,7 +23,7 @@ def why(report: Report, name: str) -> str:
     lines = [
         line for graph, op in found for line in ((f"In {graph.name}:",) if several else ()) + tuple(chain(graph, op))
     ]
-    return "\n".join(map(harmless, lines))
+    return "\n".join(map(escaped, lines))
 
 
 def chain(graph: GraphReport, index: int) -> list[str]:

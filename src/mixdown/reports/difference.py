@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from mixdown.reports.compare import compare, unpaired
 from mixdown.reports.rendering.blocks import moved
-from mixdown.untrusted.escaped import harmless
+from mixdown.untrusted.escaped import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +21,7 @@ def difference(before: Report, after: Report) -> list[str]:
     gone, new = unpaired(before, after)
     lines += [f"- {name}: only in the first report" for name in gone]
     lines += [f"+ {name}: only in the second report" for name in new]
-    return [harmless(line) for line in lines] or ["Neither report holds a graph."]
+    return [escaped(line) for line in lines] or ["Neither report holds a graph."]
 
 
 def _graph(graph: GraphComparison) -> Iterator[str]:

@@ -14,7 +14,7 @@ from mixdown.reports.rendering.show import show
 from mixdown.reports.save import save
 from mixdown.reports.totals import Totals, by_kind, by_layer, totals
 from mixdown.untrusted.json_text import parsed
-from mixdown.untrusted.typed import revived
+from mixdown.untrusted.typed import from_json_data
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -182,7 +182,7 @@ class Report:
         if schema != SCHEMA:
             raise ReportError(f"This is not a report that mixdown can read: its schema is {schema!r}, not {SCHEMA!r}.")
         try:
-            report = revived(cls, data, "the report")
+            report = from_json_data(cls, data, "the report")
         except MisfitError as misfit:
             raise ReportError(f"This report is broken: {misfit}.") from None
         for graph in report.graphs:

@@ -1,4 +1,4 @@
-"""Plain data from JSON into frozen dataclasses, every value checked against its annotation. Start with `revived`."""
+"""Builds frozen dataclasses from parsed JSON, checking every value against its annotation: `from_json_data`."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 LARGEST = 2**127
-"""No whole number is larger: all of them fit a float, and none takes long to compute with."""
+"""The largest whole number that is accepted: all of them fit a float, and none takes long to compute with."""
 
 WORDS = {str: "text", int: "a whole number", float: "a number", bool: "true or false", NoneType: "null"}
-"""The types that plain values may have, in words."""
+"""The types that plain values may have, as error messages call them."""
 
 
-def revived(kind: type[T], data: object, place: str) -> T:
-    """An instance of a dataclass from what JSON made of it.
+def from_json_data(kind: type[T], data: object, place: str) -> T:
+    """An instance of a dataclass, from the parsed JSON of its `asdict`.
 
     Args:
         kind: the class. Its fields are text, numbers, objects, tuples of these, or other dataclasses.
-        data: what JSON made of it.
-        place: what the whole is called in errors.
+        data: the parsed JSON.
+        place: what error messages call the whole.
 
     Raises:
         MisfitError: a field is unknown, missing or of another type.
@@ -39,7 +39,7 @@ def revived(kind: type[T], data: object, place: str) -> T:
 
 @cache
 def _reader(hint: Any) -> Callable[[Any], Any]:  # noqa: ANN401 - annotations are of many types
-    """What checks and converts a value with this annotation."""
+    """The function that checks and converts a value with this annotation."""
     if hint is Any:
         return lambda value: value
     if is_dataclass(hint):
@@ -53,10 +53,10 @@ def _reader(hint: Any) -> Callable[[Any], Any]:  # noqa: ANN401 - annotations ar
 
 
 def _plain_reader(accepted: tuple[type, ...]) -> Callable[[Any], Any]:
-    types = {int, float} | set(accepted) if float in accepted else set(accepted)  # JSON writes 1.0 as it likes
+    types = {int, float} | set(accepted) if float in accepted else set(accepted)  # JSON may write 1.0 as 1
 
     def read(value: Any) -> Any:  # noqa: ANN401 - JSON is untyped
-        # Exactly of the type: to Python, true is a number.
+        # Compares types exactly: in Python, True is an int.
         if type(value) not in types or (type(value) is int and abs(value) > LARGEST):
             raise MisfitError("", f"should be {' or '.join(WORDS[each] for each in accepted)}")
         return value
@@ -102,7 +102,7 @@ def _object_reader(kind: type) -> Callable[[Any], Any]:
 
 
 def _inside(name: str, read: Callable[[Any], Any], value: Any) -> Any:  # noqa: ANN401 - JSON is untyped
-    """Read a part; an error learns where that part stands."""
+    """Read a part of a value; an error gets the name of the part."""
     try:
         return read(value)
     except MisfitError as misfit:

@@ -9,7 +9,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from mixdown.reports.rendering.blocks import Table, blocks
-from mixdown.untrusted.escaped import harmless
+from mixdown.untrusted.escaped import escaped
 
 if TYPE_CHECKING:
     from mixdown.reports.model import Report
@@ -22,13 +22,13 @@ def print_rich(report: Report, file: TextIO) -> None:
     """Print a report; names are texts of their own, so that none of them is read as markup."""
     console = Console(file=file, highlight=False)
     first, *rest = blocks(report)
-    console.print(Text(harmless(str(first)), style="bold"))
+    console.print(Text(escaped(str(first)), style="bold"))
     for block in rest:
         console.print(_table(block) if isinstance(block, Table) else _styled(block))
 
 
 def _table(table: Table) -> RichTable:
-    out = RichTable(title=Text(harmless(table.title)), title_justify="left")
+    out = RichTable(title=Text(escaped(table.title)), title_justify="left")
     for heading in table.headings:
         out.add_column(heading, overflow="fold")
     for row in table.rows:
@@ -37,4 +37,4 @@ def _table(table: Table) -> RichTable:
 
 
 def _styled(cell: str) -> Text:
-    return Text(harmless(cell), style=STYLES.get(cell.partition(" ")[0], ""))
+    return Text(escaped(cell), style=STYLES.get(cell.partition(" ")[0], ""))
