@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from mixdown.reports import dimensions
 from mixdown.reports.advice import Product, advise, is_good, nearest_good
-from mixdown.reports.layers import layers
 from mixdown.reports.model import Advice
 
 sizes = st.integers(1, 5000)
@@ -88,19 +87,3 @@ CONVOLUTIONS = [
 @pytest.mark.parametrize("found", CONVOLUTIONS)
 def test_a_convolution_and_its_gradients_have_the_same_dimensions(found: dimensions.Dimensions) -> None:
     assert found == (("batch size", 2), ("input channels", 3), ("output channels", 5))
-
-
-LAYERS = {
-    "model/dense/MatMul": "model/dense",
-    "model/dense/BiasAdd": "model/dense",
-    "model/dense/BiasAdd/ReadVariableOp": "model/dense",
-    "gradient_tape/model/dense/MatMul/MatMul_1": "model/dense",
-    "gradients/model/dense/MatMul_grad/MatMul": "model/dense",
-    "train/gradients/model/dense/BiasAdd_grad/BiasAddGrad": "model/dense",
-    "MatMul": "",
-    "gradients/MatMul_grad/MatMul": "",
-}
-
-
-def test_an_op_belongs_to_the_layer_whose_work_it_does() -> None:
-    assert dict(zip(LAYERS, layers(list(LAYERS)), strict=True)) == LAYERS

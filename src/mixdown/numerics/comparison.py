@@ -8,8 +8,8 @@ from functools import cached_property
 from math import inf
 
 from mixdown.errors import MisfitError, MixdownError
-from mixdown.numerics.names import is_backward
 from mixdown.numerics.table import MOST_ROWS, aligned, more, short
+from mixdown.rules.op_names import is_backward
 from mixdown.untrusted.escaped import escaped
 from mixdown.untrusted.json_text import parsed
 from mixdown.untrusted.typed import from_json_data

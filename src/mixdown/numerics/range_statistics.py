@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mixdown.errors import MisfitError, MixdownError
-from mixdown.numerics.names import is_backward
 from mixdown.numerics.page import statistics_page
 from mixdown.numerics.scale import ScaleAdvice, advise
 from mixdown.numerics.table import statistics_table
 from mixdown.numerics.tally import Tally
+from mixdown.rules.op_names import is_backward
 from mixdown.untrusted.json_text import parsed
 from mixdown.untrusted.typed import from_json_data
 

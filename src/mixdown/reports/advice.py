@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from mixdown.reports.layers import is_gradient, layers
 from mixdown.reports.model import Advice
+from mixdown.rules.op_names import is_backward, layers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -47,11 +47,11 @@ def advise(names: Sequence[str], products: Iterable[Product]) -> tuple[Advice, .
     """
     owners = layers(names)
     found: dict[tuple[str, str, int], list[str]] = {}
-    for product in sorted(products, key=lambda product: (is_gradient(names[product.op]), product.op)):
+    for product in sorted(products, key=lambda product: (is_backward(names[product.op]), product.op)):
         name = names[product.op]
         layer = owners[product.op] or name
         for dimension, size in _bad(product):
-            known = [key for key in found if (key[0], key[2]) == (layer, size)] if is_gradient(name) else []
+            known = [key for key in found if (key[0], key[2]) == (layer, size)] if is_backward(name) else []
             for key in known or [(layer, dimension, size)]:
                 found.setdefault(key, []).append(name)
     return tuple(

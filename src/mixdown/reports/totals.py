@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mixdown.reports.layers import layers
+from mixdown.rules.op_names import layers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
