@@ -18,7 +18,7 @@ from mixdown.numerics import load_policy, save_policy
 from mixdown.numerics.comparison import Compared, Comparison, Errors
 from mixdown.numerics.range_statistics import Measured, Statistics
 from mixdown.numerics.tally import Tally as Counted
-from mixdown.reports.model import Report
+from mixdown.reports import Report
 from mixdown.tensorflow.machine import measurements
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from mixdown.cli.options import HELP_STYLE, Commands, add_policy_options, policy_of
 from mixdown.errors import MixdownWarning
-from mixdown.reports.rendering.show import encodable
+from mixdown.reports.rendering.text import encodable
 from mixdown.untrusted.escaped import escaped
 
 if TYPE_CHECKING:

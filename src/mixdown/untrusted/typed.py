@@ -1,4 +1,4 @@
-"""Builds frozen dataclasses from parsed JSON, checking every value against its annotation: `from_json_data`."""
+"""Builds frozen dataclasses from JSON and checks every value against its annotation. Start with `read_document`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
-from mixdown.errors import MisfitError
+from mixdown.errors import MisfitError, MixdownError
+from mixdown.untrusted.json_text import parsed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,11 +21,38 @@ WORDS = {str: "text", int: "a whole number", float: "a number", bool: "true or f
 """The types that plain values may have, as error messages call them."""
 
 
+def read_document(kind: type[T], text: str, schema: str, name: str, error: type[MixdownError] = MixdownError) -> T:
+    """An instance of a dataclass, from JSON text that also holds the name and version of its format.
+
+    Args:
+        kind: the class.
+        text: the JSON text.
+        schema: the value that the text must have under "schema".
+        name: what error messages call the document, such as "report".
+        error: the class of the errors.
+
+    Raises:
+        MixdownError: the text is not JSON, of another schema, or does not fit the class.
+    """
+    try:
+        data = parsed(text)
+    except ValueError as broken:
+        raise error(f"This is not a {name}: it is not JSON ({broken}).") from None
+    found = data.pop("schema", None) if isinstance(data, dict) else None
+    if found != schema:
+        raise error(f"This is not a {name} that mixdown can read: its schema is {found!r}, not {schema!r}.")
+    try:
+        return from_json_data(kind, data, f"the {name}")
+    except MisfitError as misfit:
+        raise error(f"This {name} is broken: {misfit}.") from None
+
+
 def from_json_data(kind: type[T], data: object, place: str) -> T:
     """An instance of a dataclass, from the parsed JSON of its `asdict`.
 
     Args:
-        kind: the class. Its fields are text, numbers, objects, tuples of these, or other dataclasses.
+        kind: the class. Its fields are text, numbers, objects, tuples of these, or other dataclasses. One that has a
+            `from_dict` is read by that.
         data: the parsed JSON.
         place: what error messages call the whole.
 
@@ -42,6 +70,8 @@ def _reader(hint: Any) -> Callable[[Any], Any]:  # noqa: ANN401 - annotations ar
     """The function that checks and converts a value with this annotation."""
     if hint is Any:
         return lambda value: value
+    if hasattr(hint, "from_dict"):
+        return cast("Callable[[Any], Any]", hint.from_dict)
     if is_dataclass(hint):
         return _object_reader(cast("type", hint))
     if get_origin(hint) is tuple:

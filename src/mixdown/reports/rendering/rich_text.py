@@ -1,4 +1,4 @@
-"""A report with the tables and colours of rich, which is optional: `pip install 'mixdown[rich]'`."""
+"""Prints a report with the tables and colours of rich. The only module that needs it: `pip install 'mixdown[rich]'`."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from mixdown.reports.rendering.blocks import Table, blocks
 from mixdown.untrusted.escaped import escaped
 
 if TYPE_CHECKING:
-    from mixdown.reports.model import Report
+    from mixdown.reports.model import ReportData
 
 STYLES = {"Note:": "cyan", "Warning:": "yellow", "left": "dim", "rewritten": "green"}
 """First word of a line or cell -> its style."""
 
 
-def print_rich(report: Report, file: TextIO) -> None:
-    """Print a report; names are texts of their own, so that none of them is read as markup."""
+def print_rich(report: ReportData, file: TextIO) -> None:
+    """Print a report; every name is a `Text` of its own, so that rich does not read it as markup."""
     console = Console(file=file, highlight=False)
     first, *rest = blocks(report)
     console.print(Text(escaped(str(first)), style="bold"))

@@ -9,9 +9,9 @@ import tensorflow as tf
 from mixdown import __version__
 from mixdown.core import Plan, Policy, make_plan
 from mixdown.errors import GraphError, PolicyError
+from mixdown.reports import Report
 from mixdown.reports.build import Facts, graph_report
-from mixdown.reports.model import Report
-from mixdown.reports.rendering.summary import summary
+from mixdown.reports.rendering.blocks import summary
 from mixdown.tensorflow.explaining.products import products
 from mixdown.tensorflow.protos.bodies import graph_body
 from mixdown.tensorflow.protos.wiring import LONGEST_PORT
