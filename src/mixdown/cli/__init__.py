@@ -9,7 +9,7 @@ from importlib import import_module
 from mixdown import __version__
 from mixdown.cli.options import HELP_STYLE
 from mixdown.errors import MixdownError
-from mixdown.untrusted.escaped import harmless
+from mixdown.untrusted.escaped import escaped
 
 # Each module has `add(commands)`, which declares its arguments and sets `command` to the function that runs it.
 COMMANDS = ("demo", "run", "convert", "explain", "diff", "doctor")
@@ -30,7 +30,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         return int(options.command(options))
     except MixdownError as error:
-        print(f"mixdown: {harmless(str(error))}", file=sys.stderr)  # noqa: T201 - the command line speaks
+        print(f"mixdown: {escaped(str(error))}", file=sys.stderr)  # noqa: T201 - the command line speaks
         return 2
 
 

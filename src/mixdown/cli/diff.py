@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 from mixdown.cli.options import HELP_STYLE, Commands
 from mixdown.errors import MixdownError, ReportError
+from mixdown.reports import Report
 from mixdown.reports.compare import compare, unpaired
-from mixdown.reports.difference import difference
-from mixdown.reports.model import Report
-from mixdown.reports.rendering.show import encodable
+from mixdown.reports.rendering.text import difference, encodable
 
 if TYPE_CHECKING:
     import argparse

@@ -11,12 +11,12 @@ import mixdown
 from mixdown.cli.options import HELP_STYLE, Commands, add_policy_options, policy_of
 from mixdown.cli.progress import Progress
 from mixdown.errors import MixdownError
-from mixdown.reports.rendering.show import encodable
+from mixdown.reports.rendering.text import encodable
 
 if TYPE_CHECKING:
     import argparse
 
-    from mixdown.reports.model import Report
+    from mixdown.reports import Report
 
 NOTES = """examples:
   mixdown explain models/bert

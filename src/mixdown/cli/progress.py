@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from threading import Lock, Timer
 from typing import TYPE_CHECKING, Protocol, Self, TextIO
 
-from mixdown.untrusted.escaped import harmless
+from mixdown.untrusted.escaped import escaped
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -34,7 +34,7 @@ class Lines:
 
     def show(self, number: int, total: int, what: str) -> None:
         """Write it."""
-        self._file.write(f"mixdown: [{number}/{total}] {harmless(what)} ...\n")
+        self._file.write(f"mixdown: [{number}/{total}] {escaped(what)} ...\n")
         self._file.flush()
 
     def close(self) -> None:
@@ -56,7 +56,7 @@ class RichBar:
 
     def show(self, number: int, total: int, what: str) -> None:
         """Move the bar."""
-        self._rich.update(self._task, completed=number - 1, total=total, description=self._escape(harmless(what)))
+        self._rich.update(self._task, completed=number - 1, total=total, description=self._escape(escaped(what)))
 
     def close(self) -> None:
         """Remove the bar."""

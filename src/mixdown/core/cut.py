@@ -58,7 +58,9 @@ def cut(view: PolicyView, canvas: Canvas) -> Strokes:
             (Paint.LOW if low[site] else Paint.FULL) if site in problem.vertices else paint or Paint.FULL
             for site, paint in enumerate(settled)
         ]
-        faults = dict.fromkeys(rounding_conduits(view, final), "conduit_rounding") | dict.fromkeys(_unconnected(view, final), "alone")
+        faults = dict.fromkeys(rounding_conduits(view, final), "conduit_rounding") | dict.fromkeys(
+            _unconnected(view, final), "alone"
+        )
         if not faults:
             break
         refused.update((site, Stroke(Paint.FULL, fault)) for site, fault in faults.items())
@@ -107,7 +109,7 @@ class Problem:
         return out + [Edge(of[one], (of[other],), 0, must_agree=True) for one, other in self._selections_compared()]
 
     def _selections_compared(self) -> Iterator[tuple[int, int]]:
-        """Pairs of a selection, such as a maximum, and a site that compares its result with its inputs, as derivatives do.
+        """Pairs of a selection, such as a maximum, and a site that compares its result with its inputs.
 
         If the selection is low, so must be the comparison: a rounded value is not found again among exact ones.
         """
@@ -150,7 +152,7 @@ class Problem:
             self._one_price(edge.maker, [reader for reader in edge.readers if reader != SINK], edge.cost, SOURCE)
 
     def _one_price(self, maker: int, readers: list[int], cost: int, end: int) -> None:
-        """Add one price, paid if the maker and any reader are on different sides; readers on side `end` cause the cast."""
+        """Add a price that is paid once if any reader on the side `end` is apart from the maker."""
         if not readers:
             return
         readers = [end] if end in readers else readers

@@ -74,10 +74,8 @@ def reason(view: PolicyView, strokes: History, site: int) -> str:
         return _cheapest(view, stroke)
     if stroke.stage == "rest":
         return _left_alone(view, strokes, site)
-    if stroke.stage == "keep_updates_full" and not stroke.because:
-        return LAST
     if not stroke.because and stroke.stage not in UNCAUSED:
-        return _frozen_tie(view, site)
+        return LAST if stroke.stage == "keep_updates_full" else _frozen_tie(view, site)
     causes = " and ".join(f"`{view.graph.label(cause)}`" for cause in stroke.because)
     kind, low = view.graph.kinds[site], view.policy.low
     kept = all(_is_low(strokes, cause) for cause in stroke.because)

@@ -10,10 +10,8 @@ _HOMES = {
     "LocateCallback": "mixdown.tensorflow.numerics.callback",
     "calibration": "mixdown.tensorflow.numerics.calibrate",
     "compare": "mixdown.tensorflow.numerics.compare",
-    "load_policy": "mixdown.numerics.policy_file",
     "locate": "mixdown.tensorflow.numerics.locate",
     "locating": "mixdown.tensorflow.numerics.locating",
-    "save_policy": "mixdown.numerics.policy_file",
     "statistics": "mixdown.tensorflow.numerics.statistics",
 }
 

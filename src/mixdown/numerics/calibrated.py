@@ -57,7 +57,9 @@ class Repair:
 def pasteable(policy: Policy) -> str:
     """A policy as the Python expression that makes it."""
     data = policy.to_dict()
-    fields = [f"{name}={_plain(data[name])}" for name in ("low", "rules", "strategy", "devices", "level")]
+    always = ("low", "rules", "strategy", "devices", "level")
+    named = [*always, *(name for name in ("never_slower", "machine") if data[name])]
+    fields = [f"{name}={_plain(data[name])}" for name in named]
     lines = [f"mixdown.Policy({', '.join(fields)})"]
     lines += [f".with_custom({', '.join(map(repr, data['custom_kinds']))})"] if data["custom_kinds"] else []
     for override in data["overrides"]:

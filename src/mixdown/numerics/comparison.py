@@ -8,11 +8,11 @@ from functools import cached_property
 from math import inf
 
 from mixdown.errors import MisfitError, MixdownError
-from mixdown.numerics.names import is_backward
 from mixdown.numerics.table import MOST_ROWS, aligned, more, short
-from mixdown.untrusted.escaped import harmless
+from mixdown.rules.op_names import is_backward
+from mixdown.untrusted.escaped import escaped
 from mixdown.untrusted.json_text import parsed
-from mixdown.untrusted.typed import revived
+from mixdown.untrusted.typed import from_json_data
 
 SCHEMA = "mixdown-comparison/1"
 
@@ -123,7 +123,7 @@ class Comparison:
         if not isinstance(data, dict) or data.pop("schema", None) != SCHEMA:
             raise MixdownError(f"This is no comparison that mixdown can read: the schema should be {SCHEMA!r}.")
         try:
-            return revived(cls, data, "the comparison")
+            return from_json_data(cls, data, "the comparison")
         except MisfitError as misfit:
             raise MixdownError(f"This comparison is broken: {misfit}.") from None
 
@@ -131,4 +131,4 @@ class Comparison:
 def _row(each: Compared) -> list[str]:
     errors = each.errors
     numbers = [each.added, errors.relative, errors.max_abs, errors.mean_abs, errors.max_rel, errors.mean_rel]
-    return [short(each.name), harmless(each.dtype), *(f"{number:.2e}" for number in numbers), f"{errors.cosine:.6f}"]
+    return [short(each.name), escaped(each.dtype), *(f"{number:.2e}" for number in numbers), f"{errors.cosine:.6f}"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from re import escape
 
-from mixdown.numerics.names import is_backward
-from mixdown.untrusted.escaped import harmless
+from mixdown.rules.op_names import is_backward
+from mixdown.untrusted.escaped import escaped
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Location:
         lines += [f"  line  {self.source}"] if self.source else []
         lines += [] if self.came_in else [f"  {self._verdict()}"]
         lines += [f"  after it, from finite inputs too: {', '.join(self.others)}"] if self.others else []
-        return "\n".join(map(harmless, lines))
+        return "\n".join(map(escaped, lines))
 
     def _headline(self) -> str:
         where = "in the backward pass" if self.backward else "in the forward pass"

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mixdown.errors import MisfitError, MixdownError
-from mixdown.numerics.names import is_backward
 from mixdown.numerics.page import statistics_page
 from mixdown.numerics.scale import ScaleAdvice, advise
 from mixdown.numerics.table import statistics_table
 from mixdown.numerics.tally import Tally
+from mixdown.rules.op_names import is_backward
 from mixdown.untrusted.json_text import parsed
-from mixdown.untrusted.typed import revived
+from mixdown.untrusted.typed import from_json_data
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -117,7 +117,7 @@ class Statistics:
         if not isinstance(data, dict) or data.pop("schema", None) != SCHEMA:
             raise MixdownError(f"These are no statistics that mixdown can read: the schema should be {SCHEMA!r}.")
         try:
-            stored = revived(_Stored, data, "the statistics")
+            stored = from_json_data(_Stored, data, "the statistics")
             tensors = tuple(Measured(**{**vars(row), "tally": Tally.from_dict(row.tally)}) for row in stored.tensors)
         except MisfitError as misfit:
             raise MixdownError(f"These statistics are broken: {misfit}.") from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mixdown.numerics.formats import FORMATS
-from mixdown.untrusted.escaped import harmless
+from mixdown.untrusted.escaped import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +22,7 @@ def statistics_table(statistics: Statistics) -> str:
     head += [f"{format_name} {loss}" for format_name in FORMATS for loss in ("flushed", "subnormal", "overflowed")]
     rows = [head, *(_statistics_row(each) for each in statistics.tensors[:MOST_ROWS])]
     steps = f"{statistics.steps} step" if statistics.steps == 1 else f"{statistics.steps} steps"
-    lines = [f"{len(statistics.tensors)} tensors that become {harmless(statistics.low)}, over {steps}:", aligned(rows)]
+    lines = [f"{len(statistics.tensors)} tensors that become {escaped(statistics.low)}, over {steps}:", aligned(rows)]
     lines += more(len(statistics.tensors))
     lines += [str(statistics.scale)] if statistics.scale else []
     return "\n".join(lines)
@@ -57,7 +57,7 @@ def more(count: int) -> list[str]:
 
 def short(name: str) -> str:
     """A name that fits the column: its end, which tells more than its beginning."""
-    shown = harmless(name)
+    shown = escaped(name)
     return shown if len(shown) <= WIDEST_NAME else f"...{shown[3 - WIDEST_NAME :]}"
 
 

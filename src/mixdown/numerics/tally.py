@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from mixdown.errors import MisfitError
 from mixdown.numerics.formats import BIAS, BOUNDARIES, EXPONENTS, FORMATS, INF, NAN, NONZERO, value_of
-from mixdown.untrusted.typed import revived
+from mixdown.untrusted.typed import from_json_data
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -120,7 +120,7 @@ class Tally:
         Raises:
             MisfitError: it is something else.
         """
-        stored = revived(_Stored, data, "the tally")
+        stored = from_json_data(_Stored, data, "the tally")
         for holds, problem in _conditions(stored):
             if not holds:
                 raise MisfitError("the tally", problem)

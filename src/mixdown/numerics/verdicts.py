@@ -7,7 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from mixdown.numerics.formats import FORMATS
-from mixdown.untrusted.escaped import harmless
+from mixdown.untrusted.escaped import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -46,7 +46,7 @@ class Ruling:
     reason: str
 
     def __str__(self) -> str:
-        return harmless(f"{self.verdict.value:8}{self.op} ({self.kind}): {self.reason}")
+        return escaped(f"{self.verdict.value:8}{self.op} ({self.kind}): {self.reason}")
 
 
 def obstacle(tensors: Iterable[Observed], low: str, headroom: int) -> str:

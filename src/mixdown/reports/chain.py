@@ -5,16 +5,16 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from mixdown.untrusted.escaped import harmless
+from mixdown.untrusted.escaped import escaped
 
 if TYPE_CHECKING:
-    from mixdown.reports.model import GraphReport, OpRow, Report
+    from mixdown.reports.model import GraphReport, OpRow, ReportData
 
 Place = tuple[int, int]
 """A site: the index of its op, and which of the op's sites it is."""
 
 
-def why(report: Report, name: str) -> str:
+def why(report: ReportData, name: str) -> str:
     """The decisions on an op and what caused them, in every graph that has it."""
     found = [(graph, index) for graph in report.graphs for index, op in enumerate(graph.ops) if name in _names(op)]
     if not found:
@@ -23,7 +23,7 @@ def why(report: Report, name: str) -> str:
     lines = [
         line for graph, op in found for line in ((f"In {graph.name}:",) if several else ()) + tuple(chain(graph, op))
     ]
-    return "\n".join(map(harmless, lines))
+    return "\n".join(map(escaped, lines))
 
 
 def chain(graph: GraphReport, index: int) -> list[str]:
@@ -54,7 +54,7 @@ def _label(op: OpRow, position: int) -> str:
     return f"{label}.{op.sites[position].attribute}" if len(op.sites) > 1 else label
 
 
-def _suggestion(report: Report, name: str) -> str:
+def _suggestion(report: ReportData, name: str) -> str:
     """The names that end alike, or else look alike."""
     names = {op.name for graph in report.graphs for op in graph.ops}
     close = sorted(known for known in names if known.endswith(f"/{name}")) or get_close_matches(name, names, n=3)

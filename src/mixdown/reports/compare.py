@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mixdown.reports.model import CastRow, GraphReport, OpRow, Report, SiteRow
-    from mixdown.reports.totals import Totals
+    from mixdown.reports.model import CastRow, GraphReport, OpRow, ReportData, SiteRow, Totals
 
 SiteKey = tuple[str, str, str]  # function, op and attribute
 CastKey = tuple[str, str]  # tensor and direction
@@ -47,7 +46,7 @@ class GraphComparison:
         return not (self.changes or self.casts_added or self.casts_removed or self.ops_added or self.ops_removed)
 
 
-def compare(before: Report, after: Report) -> tuple[GraphComparison, ...]:
+def compare(before: ReportData, after: ReportData) -> tuple[GraphComparison, ...]:
     """Every graph that both reports hold, in the order of the later one.
 
     Graphs belong together by name; two reports of one graph each are compared whatever the names.
@@ -55,7 +54,7 @@ def compare(before: Report, after: Report) -> tuple[GraphComparison, ...]:
     return tuple(_compare_graphs(first, second) for first, second in _pairs(before, after))
 
 
-def unpaired(before: Report, after: Report) -> tuple[list[str], list[str]]:
+def unpaired(before: ReportData, after: ReportData) -> tuple[list[str], list[str]]:
     """The names of the graphs that only the earlier report holds, and of those that only the later one does."""
     if len(before.graphs) == len(after.graphs) == 1:
         return [], []
@@ -63,14 +62,14 @@ def unpaired(before: Report, after: Report) -> tuple[list[str], list[str]]:
     return [key[0] for key in first if key not in second], [key[0] for key in second if key not in first]
 
 
-def _pairs(before: Report, after: Report) -> list[tuple[GraphReport, GraphReport]]:
+def _pairs(before: ReportData, after: ReportData) -> list[tuple[GraphReport, GraphReport]]:
     if len(before.graphs) == len(after.graphs) == 1:
         return [(before.graphs[0], after.graphs[0])]
     first, second = (dict(_numbered(report)) for report in (before, after))
     return [(first[key], graph) for key, graph in second.items() if key in first]
 
 
-def _numbered(report: Report) -> list[tuple[tuple[str, int], GraphReport]]:
+def _numbered(report: ReportData) -> list[tuple[tuple[str, int], GraphReport]]:
     """The graphs by name and, since a function may be traced more than once, by their turn under that name."""
     seen: Counter[str] = Counter()
     out = []

@@ -10,8 +10,9 @@ from tests.reports.rendering.browser import Browser, headless, needs_chromium
 from tests.reports.samples import SKIPS, sample
 
 from mixdown.core import Policy
+from mixdown.reports import Report
 from mixdown.reports.compare import compare
-from mixdown.reports.model import Advice, CastRow, GraphReport, OpRow, Report, ScalerReport, SiteRow, Skip
+from mixdown.reports.model import Advice, CastRow, GraphReport, OpRow, ScalerReport, SiteRow, Skip
 from mixdown.reports.rendering.page import page
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from mixdown.reports.compare import compare
 from mixdown.reports.rendering.page_data import packed
 
 if TYPE_CHECKING:
-    from mixdown.reports.model import Report
+    from mixdown.reports.model import ReportData
 
 SCRIPTS = (
     "dom.js",
@@ -40,7 +40,7 @@ SCRIPTS = (
 """Each uses only what stands before it; page.js starts the page."""
 
 
-def page(report: Report, compared: Report | None = None) -> str:
+def page(report: ReportData, compared: ReportData | None = None) -> str:
     """The report as one self-contained HTML text.
 
     Args:

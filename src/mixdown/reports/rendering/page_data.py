@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mixdown.reports.compare import GraphComparison
-    from mixdown.reports.model import GraphReport, OpRow, Report, ScalerReport, SiteRow
+    from mixdown.reports.model import GraphReport, OpRow, ReportData, ScalerReport, SiteRow
 
 
 Item = TypeVar("Item", str, tuple[int, ...])
@@ -40,7 +40,7 @@ class Pool(Generic[Item]):
         return list(self._numbers)
 
 
-def packed(report: Report, before: Report | None, comparison: Sequence[GraphComparison]) -> str:
+def packed(report: ReportData, before: ReportData | None, comparison: Sequence[GraphComparison]) -> str:
     """The report, and how it differs from an earlier one, as JSON that is safe inside a script element."""
     data = {
         "title": report.title,

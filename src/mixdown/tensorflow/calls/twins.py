@@ -14,7 +14,7 @@ from mixdown.tensorflow.runtime.gc_pause import collector_paused
 from mixdown.tensorflow.runtime.keras_policies import mixed_keras_policy
 from mixdown.tensorflow.shapes.inference import handle_of
 from mixdown.tensorflow.writing.function_family import Asked, rewrite_function
-from mixdown.untrusted.escaped import harmless
+from mixdown.untrusted.escaped import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -165,7 +165,7 @@ def _log(asked: Asked, plan: Plan) -> None:
     if PROBE in asked.root:
         return
     if plan.changes_anything:
-        logger().info("function %s on %s: %s", harmless(asked.root), asked.device, plan.summary)
+        logger().info("function %s on %s: %s", escaped(asked.root), asked.device, plan.summary)
     else:
         level = logging.INFO if plan.policy.must_pay else logging.DEBUG  # who asks for speed wants to know
-        logger().log(level, "function %s on %s: %s", harmless(asked.root), asked.device, plan.idle_reason)
+        logger().log(level, "function %s on %s: %s", escaped(asked.root), asked.device, plan.idle_reason)

@@ -12,8 +12,8 @@ import tensorflow as tf
 from mixdown import __version__
 from mixdown.core import Policy
 from mixdown.core.pricing.moved_bytes import GUESS
+from mixdown.reports import Report
 from mixdown.reports.build import graph_report
-from mixdown.reports.model import Report
 from mixdown.tensorflow.calls import active_policy
 from mixdown.tensorflow.explaining.subjects import Wanted, subjects
 from mixdown.tensorflow.machine.gates import closed_gate, gate_warning

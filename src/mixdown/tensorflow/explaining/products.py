@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mixdown.reports import dimensions
-from mixdown.reports.advice import Product
+from mixdown.reports.advice import Product, convolution, einsum, matmul
 from mixdown.tensorflow.reading.builder import Use
 
 if TYPE_CHECKING:
-    from mixdown.reports.dimensions import Dimensions, Shape
+    from mixdown.reports.advice import Dimensions, Shape
     from mixdown.tensorflow.reading.read import Reading
 
 FLIPS = {
@@ -52,10 +51,10 @@ def _shapes_of_uses(reading: Reading) -> dict[Use, Shape]:
 def _dimensions(node: Any, inputs: list[Shape]) -> Dimensions:
     if node.op in FLIPS:
         flips = [name in node.attr and node.attr[name].b for name in FLIPS[node.op]]
-        return dimensions.matmul(*inputs[:2], flip_left=flips[0], flip_right=flips[1])
+        return matmul(*inputs[:2], flip_left=flips[0], flip_right=flips[1])
     if node.op == "Einsum":
         sides = inputs if len(inputs) == 2 else [None, None]  # noqa: PLR2004 - the two sides of a product
-        return dimensions.einsum(node.attr["equation"].s.decode(errors="replace"), *sides)
+        return einsum(node.attr["equation"].s.decode(errors="replace"), *sides)
     parts = [None if place is None else inputs[place] for place in CONVOLUTIONS[node.op]]
     first = "data_format" in node.attr and node.attr["data_format"].s.startswith(b"NC")
-    return dimensions.convolution(*parts, channels_first=first)
+    return convolution(*parts, channels_first=first)

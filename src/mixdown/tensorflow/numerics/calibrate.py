@@ -10,9 +10,9 @@ from mixdown.core import Category, Paint, Policy, Role
 from mixdown.core.override import Override
 from mixdown.errors import MixdownError
 from mixdown.numerics.calibrated import Calibration
-from mixdown.numerics.names import is_backward
 from mixdown.numerics.scale import advise
 from mixdown.numerics.verdicts import Observed, Ruling, Verdict, is_safe, obstacle
+from mixdown.rules.op_names import is_backward
 from mixdown.tensorflow.numerics.probing.counts import Key, Scope
 from mixdown.tensorflow.numerics.setting import policy_for
 from mixdown.tensorflow.numerics.statistics import observe

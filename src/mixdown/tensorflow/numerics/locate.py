@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from mixdown.numerics.location import Location, Range
-from mixdown.numerics.names import layer_of
+from mixdown.rules.op_names import layer_of
 from mixdown.tensorflow.numerics.culprits import Culprit, Findings, findings, float_dtype, readers_of
 from mixdown.tensorflow.numerics.probing.health import Capture, Health
 from mixdown.tensorflow.numerics.probing.ports import FLOATS, OPAQUE, maker

@@ -9,9 +9,9 @@ import tensorflow as tf
 from mixdown import __version__
 from mixdown.core import Plan, Policy, make_plan
 from mixdown.errors import GraphError, PolicyError
+from mixdown.reports import Report
 from mixdown.reports.build import Facts, graph_report
-from mixdown.reports.model import Report
-from mixdown.reports.rendering.summary import summary
+from mixdown.reports.rendering.blocks import summary
 from mixdown.tensorflow.explaining.products import products
 from mixdown.tensorflow.protos.bodies import graph_body
 from mixdown.tensorflow.protos.wiring import LONGEST_PORT
@@ -19,7 +19,7 @@ from mixdown.tensorflow.reading.read import read
 from mixdown.tensorflow.runtime.gc_pause import collector_paused
 from mixdown.tensorflow.runtime.source_lines import of_graph_def
 from mixdown.tensorflow.writing.apply import apply, unused
-from mixdown.untrusted.escaped import harmless
+from mixdown.untrusted.escaped import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -36,7 +36,7 @@ class Rewrite(NamedTuple):
     reading: Reading | None = None  # what the plan was made of
 
     def __str__(self) -> str:
-        return "\n".join(map(harmless, summary(graph_report(self.plan, "", "graph"))))
+        return "\n".join(map(escaped, summary(graph_report(self.plan, "", "graph"))))
 
     def report(self, title: str = "A rewritten graph") -> Report:
         """All of it for people: every op with its reason, every cast. See `save`."""

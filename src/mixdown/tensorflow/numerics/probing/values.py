@@ -9,7 +9,7 @@ from tensorflow.core.framework import types_pb2
 from tensorflow.core.framework.attr_value_pb2 import AttrValue
 
 from mixdown.core import Role
-from mixdown.numerics.names import is_backward
+from mixdown.rules.op_names import is_backward
 from mixdown.tensorflow.numerics.probing.channel import Channel
 from mixdown.tensorflow.numerics.probing.counts import Key
 from mixdown.tensorflow.numerics.probing.probed_function import a_type
