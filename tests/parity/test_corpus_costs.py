@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from benchmarks import corpus
-from tests.core.test_cheapest import flow_and_count
+from tests.core.painting.test_cheapest import flow_and_count
 
 from mixdown import Policy, rewrite_graph_def
 from mixdown.core import Paint

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from mixdown.core.check import offenders
 from mixdown.core.paint import Cast, Paint, Stroke, casts_of
+from mixdown.core.painting.strategies import paint
 from mixdown.core.policy_view import PolicyView
 from mixdown.core.pricing import TimePrices
-from mixdown.core.strategies import paint
 from mixdown.core.why import explain
 from mixdown.errors import PlanError
 

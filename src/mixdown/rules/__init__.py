@@ -1,7 +1,7 @@
 """Which kinds of op are safe in 16 bits, and what each kind does: pure data, one file a host or release.
 
-In: the name of a rule set and a 16-bit dtype; out: a `RuleSet` with its lists and traits. The door is `RULE_SETS`. A named
-set never changes under a user.
+In: the name of a rule set and a 16-bit dtype; out: a `RuleSet` with its lists and traits. The door is `RULE_SETS`.
+A named set never changes under a user.
 """
 
 from functools import cache

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from mixdown.core.graph import Agreement, Role
 from mixdown.core.paint import Paint
-from mixdown.core.stages import is_unread
+from mixdown.core.painting.stages import is_unread
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

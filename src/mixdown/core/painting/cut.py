@@ -10,12 +10,12 @@ from __future__ import annotations
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from mixdown.core.conduit_rounding import rounding_conduits
 from mixdown.core.disjoint_sets import DisjointSets
 from mixdown.core.graph import Role, walk
-from mixdown.core.min_cut import SINK, SOURCE, Cut, Network
 from mixdown.core.paint import Canvas, Paint, Stroke, Strokes
-from mixdown.core.stages import below_allow
+from mixdown.core.painting.conduit_rounding import rounding_conduits
+from mixdown.core.painting.min_cut import SINK, SOURCE, Cut, Network
+from mixdown.core.painting.stages import below_allow
 from mixdown.rules import Category
 
 if TYPE_CHECKING:

@@ -16,10 +16,10 @@ from scipy.sparse.csgraph import maximum_flow
 from tests.core.strategies import graphs
 
 from mixdown.core import Category, Paint, Plan, Policy, Role, make_plan
-from mixdown.core.cut import Problem
-from mixdown.core.min_cut import SINK, SOURCE, Network
 from mixdown.core.paint import casts_of
-from mixdown.core.strategies import STRATEGIES
+from mixdown.core.painting.cut import Problem
+from mixdown.core.painting.min_cut import SINK, SOURCE, Network
+from mixdown.core.painting.strategies import STRATEGIES
 from mixdown.rules import RULE_SETS
 
 if TYPE_CHECKING:
