@@ -47,12 +47,12 @@ def read_document(kind: type[T], text: str, schema: str, name: str, error: type[
         raise error(f"This {name} is broken: {misfit}.") from None
 
 
-def from_json_data(kind: type[T], data: object, place: str) -> T:
+def from_json_data(kind: type[T], data: object, place: str = "") -> T:
     """An instance of a dataclass, from the parsed JSON of its `asdict`.
 
     Args:
-        kind: the class. Its fields are text, numbers, objects, tuples of these, or other dataclasses. One that has a
-            `from_dict` is read by that.
+        kind: the class. Its fields are text, numbers, objects, tuples of these, or other dataclasses, which are read
+            by their `from_dict` if they have one.
         data: the parsed JSON.
         place: what error messages call the whole.
 
@@ -60,9 +60,9 @@ def from_json_data(kind: type[T], data: object, place: str) -> T:
         MisfitError: a field is unknown, missing or of another type.
     """
     try:
-        return cast("T", _reader(cast("Any", kind))(data))
+        return cast("T", _object_reader(kind)(data))
     except MisfitError as misfit:
-        raise MisfitError(f"{misfit.place} of {place}" if misfit.place else place, misfit.problem) from None
+        raise MisfitError(" of ".join(filter(None, (misfit.place, place))), misfit.problem) from None
 
 
 @cache
@@ -73,7 +73,7 @@ def _reader(hint: Any) -> Callable[[Any], Any]:  # noqa: ANN401 - annotations ar
     if hasattr(hint, "from_dict"):
         return cast("Callable[[Any], Any]", hint.from_dict)
     if is_dataclass(hint):
-        return _object_reader(cast("type", hint))
+        return _object_reader(hint)
     if get_origin(hint) is tuple:
         return _tuple_reader(*get_args(hint))
     if get_origin(hint) is dict:
@@ -116,7 +116,8 @@ def _mapping_reader(read_value: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return read
 
 
-def _object_reader(kind: type) -> Callable[[Any], Any]:
+@cache
+def _object_reader(kind: Any) -> Callable[[Any], Any]:  # noqa: ANN401 - dataclasses have no common type
     hints = get_type_hints(kind)
     readers = {field.name: _reader(hints[field.name]) for field in fields(kind)}
     needed = [f.name for f in fields(kind) if f.default is MISSING and f.default_factory is MISSING]
