@@ -15,7 +15,8 @@ from mixdown import Policy
 from mixdown.core.pricing import measured
 from mixdown.errors import MeasurementError, MixdownError, PolicyError, ReportError
 from mixdown.numerics.comparison import Compared, Comparison, Errors
-from mixdown.numerics.range_statistics import Measured, Statistics
+from mixdown.numerics.range_statistics import Statistics
+from mixdown.numerics.tally import MeasuredTensor
 from mixdown.numerics.tally import Tally as Counted
 from mixdown.reports import Report
 from mixdown.tensorflow.machine import measurements
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 EXAMPLES = 300
 REPORT = sample()
 ONE = Counted.from_vector([*[0] * 127, 3, *[0] * 128, *[3] * 5, *[0] * 4, 0x3F800000, 0x3F800000])
-STATISTICS = Statistics("float16", 1, 1.0, (Measured("gradient_tape/m", "MatMul", 0, "f", ONE),))
+STATISTICS = Statistics("float16", 1, 1.0, (MeasuredTensor("gradient_tape/m", "MatMul", 0, "f", ONE),))
 COMPARISON = Comparison((Compared("m", "MatMul", 0, "f", "float16", Errors(1.0)),), ())
 
 

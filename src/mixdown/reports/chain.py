@@ -1,4 +1,4 @@
-"""The chain of causes of an op, read off the rows of a report. `why` says what `Plan.why` says, without the plan."""
+"""The chain of causes behind the dtype of an op, from the rows of a report: `why`. `Plan.why` does it from a plan."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from mixdown.untrusted.escaped import escaped
 if TYPE_CHECKING:
     from mixdown.reports.model import GraphReport, OpRow, ReportData
 
-Place = tuple[int, int]
-"""A site: the index of its op, and which of the op's sites it is."""
+SiteIndex = tuple[int, int]
+"""The index of an op, and which of its sites."""
 
 
 def why(report: ReportData, name: str) -> str:
@@ -33,7 +33,7 @@ def chain(graph: GraphReport, index: int) -> list[str]:
     return [*lines, f"  It was made at {op.source}."] if op.source else lines
 
 
-def _site_chain(graph: GraphReport, start: Place) -> list[str]:
+def _site_chain(graph: GraphReport, start: SiteIndex) -> list[str]:
     queue, seen, lines = [start], {start}, []
     for index, position in queue:
         op, site = graph.ops[index], graph.ops[index].sites[position]
@@ -55,7 +55,7 @@ def _label(op: OpRow, position: int) -> str:
 
 
 def _suggestion(report: ReportData, name: str) -> str:
-    """The names that end alike, or else look alike."""
+    """The ops whose names end with the name, or else those with similar names."""
     names = {op.name for graph in report.graphs for op in graph.ops}
     close = sorted(known for known in names if known.endswith(f"/{name}")) or get_close_matches(name, names, n=3)
     return f" Did you mean {' or '.join(map(repr, close[:3]))}?" if close else ""

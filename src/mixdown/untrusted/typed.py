@@ -59,7 +59,7 @@ def to_json_data(value: Any) -> Any:  # noqa: ANN401 - JSON is untyped
     return list(map(to_json_data, value)) if isinstance(value, tuple) else value
 
 
-def from_json_data(kind: type[T], data: object, place: str) -> T:
+def from_json_data(kind: type[T], data: object, place: str = "") -> T:
     """An instance of a dataclass, from the parsed JSON of its `asdict`.
 
     Args:
@@ -72,9 +72,9 @@ def from_json_data(kind: type[T], data: object, place: str) -> T:
         MisfitError: a field is unknown, missing or of another type.
     """
     try:
-        return cast("T", _object_reader(kind)(data))
+        return cast("T", _object_reader(cast("Any", kind))(data))
     except MisfitError as misfit:
-        raise MisfitError(f"{misfit.place} of {place}" if misfit.place else place, misfit.problem) from None
+        raise MisfitError(" of ".join(filter(None, (misfit.place, place))), misfit.problem) from None
 
 
 @cache
@@ -85,7 +85,7 @@ def _reader(hint: Any) -> Callable[[Any], Any]:  # noqa: ANN401 - annotations ar
     if hasattr(hint, "from_dict"):
         return cast("Callable[[Any], Any]", hint.from_dict)
     if is_dataclass(hint):
-        return _object_reader(cast("type", hint))
+        return _object_reader(cast("Any", hint))
     if isinstance(hint, EnumType):
         return _enum_reader(hint)
     if get_origin(hint) in CONTAINERS:
@@ -167,7 +167,8 @@ CONTAINERS: dict[Any, Callable[..., Callable[[Any], Any]]] = {
 }
 
 
-def _object_reader(kind: type) -> Callable[[Any], Any]:
+@cache
+def _object_reader(kind: Any) -> Callable[[Any], Any]:  # noqa: ANN401 - dataclasses have no common type
     hints = get_type_hints(kind)
     readers = {field.name: _reader(hints[field.name]) for field in fields(kind)}
     needed = [f.name for f in fields(kind) if f.default is MISSING and f.default_factory is MISSING]

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 from mixdown.core import Category, Paint, Policy, Role
 from mixdown.core.override import Override
 from mixdown.errors import MixdownError
-from mixdown.numerics.calibrated import Repair
+from mixdown.numerics.calibrated import Repair, Verdict
 from mixdown.numerics.search import smallest_kept
-from mixdown.numerics.verdicts import Verdict
 from mixdown.tensorflow.numerics.calibrate import rule_for
 from mixdown.tensorflow.numerics.compare import outputs
 from mixdown.tensorflow.numerics.errors import errors_between

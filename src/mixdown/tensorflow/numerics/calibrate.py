@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 from mixdown.core import Category, Paint, Policy, Role
 from mixdown.core.override import Override
 from mixdown.errors import MixdownError
-from mixdown.numerics.calibrated import Calibration
+from mixdown.numerics.calibrated import Calibration, Observed, Ruling, Verdict, is_safe, obstacle
 from mixdown.numerics.scale import advise
-from mixdown.numerics.verdicts import Observed, Ruling, Verdict, is_safe, obstacle
 from mixdown.rules.op_names import is_backward
 from mixdown.tensorflow.numerics.probing.counts import Key, Scope
 from mixdown.tensorflow.numerics.setting import policy_for

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mixdown.errors import MixdownError
-from mixdown.numerics.range_statistics import Measured, Statistics
+from mixdown.numerics.range_statistics import Statistics
+from mixdown.numerics.tally import MeasuredTensor
 from mixdown.tensorflow.numerics.probing.counts import Counts
 from mixdown.tensorflow.numerics.probing.runs import Run
 from mixdown.tensorflow.numerics.probing.state import kept
@@ -53,12 +54,12 @@ def observe(
     return counts
 
 
-def _rows(counts: Counts, low: str) -> tuple[Measured, ...]:
-    rows = [Measured(*key, tally) for key, tally in counts.tallies.items()]
+def _rows(counts: Counts, low: str) -> tuple[MeasuredTensor, ...]:
+    rows = [MeasuredTensor(*key, tally) for key, tally in counts.tallies.items()]
     return tuple(sorted(rows, key=lambda row: _badness(row, low)))
 
 
-def _badness(row: Measured, low: str) -> tuple[float, float, float, str]:
+def _badness(row: MeasuredTensor, low: str) -> tuple[float, float, float, str]:
     """Those that overflow first, then those that vanish, then those that lose digits."""
     losses, share = row.losses(low), row.tally.share
     return (-share(losses.overflowed), -share(losses.flushed), -share(losses.subnormal), row.name)
