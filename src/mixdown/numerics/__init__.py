@@ -12,7 +12,7 @@ _HOMES = {
     "compare": "mixdown.tensorflow.numerics.compare",
     "load_policy": "mixdown.numerics.policy_file",
     "locate": "mixdown.tensorflow.numerics.locate",
-    "locating": "mixdown.tensorflow.numerics.locating",
+    "locating": "mixdown.tensorflow.numerics.locate",
     "save_policy": "mixdown.numerics.policy_file",
     "statistics": "mixdown.tensorflow.numerics.statistics",
 }
