@@ -30,8 +30,8 @@ _HOMES = {
     "explain": "mixdown.tensorflow.explaining.explain",
     "preview": "mixdown.tensorflow.explaining.explain",
     "report": "mixdown.tensorflow.explaining.process_report",
-    "rewrite": "mixdown.tensorflow.scoped",
-    "rewriting": "mixdown.tensorflow.scoped",
+    "rewrite": "mixdown.tensorflow.enable",
+    "rewriting": "mixdown.tensorflow.enable",
     "rewrite_graph_def": "mixdown.tensorflow.writing.graph_def",
     "summary_op": "mixdown.tensorflow.loss_scaling.tensorboard",
 }

@@ -12,7 +12,7 @@ _HOMES = {
     "calibration": "mixdown.tensorflow.numerics.calibrate",
     "compare": "mixdown.tensorflow.numerics.compare",
     "locate": "mixdown.tensorflow.numerics.locate",
-    "locating": "mixdown.tensorflow.numerics.locating",
+    "locating": "mixdown.tensorflow.numerics.locate",
     "statistics": "mixdown.tensorflow.numerics.statistics",
 }
 
