@@ -10,7 +10,8 @@ from tests.rules.test_rule_sets import NOT_IN_THE_WHEEL
 
 from mixdown.rules import RULE_SETS, known_kinds
 from mixdown.rules.documented import MISSED_ARITHMETIC, MISSED_MOVES, MISSED_PRODUCTS
-from mixdown.tensorflow.protos.signatures import LOW_TYPES, kind_of, registered_kernels
+from mixdown.tensorflow.protos.kernels import registered_kernels
+from mixdown.tensorflow.protos.signatures import LOW_TYPES, kind_of
 
 ADDITIONS = sorted(MISSED_ARITHMETIC | MISSED_MOVES | MISSED_PRODUCTS)
 

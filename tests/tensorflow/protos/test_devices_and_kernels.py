@@ -11,7 +11,7 @@ from tests.tensorflow.graph_kit import CPU, EYE, ONES, casts, checked, find, gra
 
 from mixdown import Policy, rewrite_graph_def
 from mixdown.tensorflow.machine.devices import default_type, device_type
-from mixdown.tensorflow.protos.signatures import has_kernels_for
+from mixdown.tensorflow.protos.kernels import has_kernels_for
 
 GPU = Policy(devices=("GPU",))
 FEEDS = {"x": ONES, "y": EYE}

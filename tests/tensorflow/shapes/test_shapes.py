@@ -14,7 +14,7 @@ from mixdown.tensorflow.calls.twins import Registered
 from mixdown.tensorflow.protos.bodies import function_body, graph_body
 from mixdown.tensorflow.protos.c_graph import CGraph
 from mixdown.tensorflow.reading.read import read
-from mixdown.tensorflow.shapes.inference import handle_of
+from mixdown.tensorflow.shapes.variable_handles import handles_of_inputs
 
 CPU = Policy(devices=("CPU",))
 
@@ -46,11 +46,7 @@ def traced(function: Any, *arguments: Any) -> dict[str, Any]:
     """The shapes in a function and in all it calls, as they are found where it is called."""
     concrete = tf.function(function).get_concrete_function(*arguments)
     library = Registered(context.context())
-    handles = {
-        index: handle
-        for index, tensor in enumerate([*concrete.inputs[: len(arguments)], *concrete.captured_inputs])
-        if (handle := handle_of(tensor)) is not None
-    }
+    handles = handles_of_inputs([*concrete.inputs[: len(arguments)], *concrete.captured_inputs])
     return shapes_of(read(function_body(library[concrete.name.decode()]), library, CPU, handles=handles))
 
 

@@ -12,7 +12,7 @@ from mixdown.messages import logger, warn
 from mixdown.tensorflow.machine.devices import device_type, machine_default
 from mixdown.tensorflow.runtime.gc_pause import collector_paused
 from mixdown.tensorflow.runtime.keras_policies import mixed_keras_policy
-from mixdown.tensorflow.shapes.inference import handle_of
+from mixdown.tensorflow.shapes.variable_handles import handles_of_inputs
 from mixdown.tensorflow.writing.function_family import Asked, rewrite_function
 from mixdown.untrusted.escaped import escaped
 
@@ -123,7 +123,7 @@ class Twins:
             self._made[key] = Twin(name, {}, None, reason)
 
     def _rewrite(self, context: Any, name: bytes, device: str, inputs: Sequence[Any]) -> tuple[Twin, list[Any]]:
-        asked = Asked(name.decode(), self.policy, device, handles(inputs))
+        asked = Asked(name.decode(), self.policy, device, handles_of_inputs(inputs))
         plan, reading, twins = rewrite_function(Registered(context), asked, self._groups)
         _log(asked, plan)
         if not twins:
@@ -142,12 +142,6 @@ class Twins:
             if key not in self._made:
                 for name in filter(context.has_function, twin.originals):
                     context.remove_function(name)
-
-
-def handles(inputs: Sequence[Any]) -> dict[int, Any]:
-    """The variables among the inputs of a function, by position."""
-    found = {position: handle_of(tensor) for position, tensor in enumerate(inputs)}
-    return {position: handle for position, handle in found.items() if handle is not None}
 
 
 def _why_not_rewritten(error: Exception) -> str:

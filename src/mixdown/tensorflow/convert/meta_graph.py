@@ -18,7 +18,7 @@ from mixdown.tensorflow.reading.read import KEEP_MARK, read
 from mixdown.tensorflow.runtime.gc_pause import collector_paused
 from mixdown.tensorflow.sessions.functions import Functions as SessionFunctions
 from mixdown.tensorflow.sessions.graph import MARK, output_types
-from mixdown.tensorflow.shapes.inference import Handle
+from mixdown.tensorflow.shapes.variable_handles import handles_of_arguments
 from mixdown.tensorflow.writing.apply import unused
 
 if TYPE_CHECKING:
@@ -118,16 +118,9 @@ def _carry_back(graph_def: Any, outputs: set[str], policy: Policy, library: Mapp
 
 
 def _rewrite(body: Body, functions: Functions, preserved: Collection[str], policy: Policy) -> tuple[Plan, Any, Any]:
-    reading = read(body, functions.originals, policy, preserved, handles=_handles(body))
+    reading = read(body, functions.originals, policy, preserved, handles=handles_of_arguments(body))
     plan = make_plan(reading.graph, policy)
     return (plan, *SessionFunctions().apply(reading, plan, default_type(policy)))
-
-
-def _handles(body: Body) -> dict[int, Handle]:
-    """What a saved function tells of the variables that are its arguments."""
-    ends = body.proto.signature.input_arg if body.function else ()
-    known = ((position, end.handle_data) for position, end in enumerate(ends))
-    return {position: Handle(data[0].dtype, data[0].shape) for position, data in known if data}
 
 
 def _protect_custom_gradients(graph_def: Any) -> set[str]:

@@ -14,7 +14,7 @@ from mixdown.tensorflow.convert.body_editor import Reader, Sheet
 from mixdown.tensorflow.convert.handles import FIRST_SAVED, Edit, Family, Handles, Place, is_float, saved_names
 from mixdown.tensorflow.convert.names import variables
 from mixdown.tensorflow.convert.value_paths import Trail, Trails
-from mixdown.tensorflow.protos import signatures
+from mixdown.tensorflow.protos import kernels, signatures
 from mixdown.tensorflow.protos.bodies import function_body, graph_body, reachable
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ class _Model:
     def _has_kernel(self, node: Any) -> bool:
         kind = signatures.kind_of(node.op)
         assert kind is not None  # noqa: S101 - TensorFlow registers all that read variables
-        return signatures.can_run(kind, kind.values(node), "dtype", self.low, "CPU")
+        return kernels.can_run(kind, kind.values(node), "dtype", self.low, "CPU")
 
     def lower(self, family: Family) -> None:
         """Change the type of a family, and of all that moves its values."""

@@ -10,8 +10,8 @@ from mixdown.reports.build import Facts, graph_report
 from mixdown.reports.model import GraphReport
 from mixdown.tensorflow.calls import active_policy
 from mixdown.tensorflow.explaining.explain import versions
-from mixdown.tensorflow.explaining.products import products
 from mixdown.tensorflow.loss_scaling.scaler_reports import scaler_notes, scaler_reports
+from mixdown.tensorflow.reading.products import products
 from mixdown.tensorflow.runtime import source_lines
 from mixdown.tensorflow.runtime.private import context
 from mixdown.tensorflow.sessions import hook

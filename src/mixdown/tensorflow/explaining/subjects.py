@@ -11,12 +11,12 @@ import tensorflow as tf
 from mixdown.reports.build import Facts
 from mixdown.tensorflow.calls.twins import Registered
 from mixdown.tensorflow.explaining import keras_models
-from mixdown.tensorflow.explaining.products import products
 from mixdown.tensorflow.explaining.stored import StoredGraph, load, sinks
 from mixdown.tensorflow.machine.devices import device_type, machine_default
+from mixdown.tensorflow.reading.products import products
 from mixdown.tensorflow.runtime import source_lines
 from mixdown.tensorflow.runtime.private import context, get_resource_handle_data
-from mixdown.tensorflow.shapes.inference import Handle
+from mixdown.tensorflow.shapes.variable_handles import Handle
 from mixdown.tensorflow.writing.function_family import Asked, rewrite_function
 from mixdown.tensorflow.writing.graph_def import idle_overrides, rewrite_graph
 

@@ -1,13 +1,13 @@
-"""One view of the two ways TensorFlow writes a graph down: a GraphDef and a FunctionDef."""
+"""One view of the two protos that hold nodes, GraphDef and FunctionDef, and of the calls between them: `Body`."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from mixdown.errors import GraphError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 CALLS = {
     "PartitionedCall": ("f",),
@@ -19,14 +19,16 @@ CALLS = {
     "While": ("cond", "body"),
     "StatelessWhile": ("cond", "body"),
 }
-"""Ops that call functions with their own inputs, and the attributes that name these. Others (tf.data's maps, for
-example) call functions too, but not as a part of this computation: they are left alone."""
+"""Ops that call functions with their own inputs, and the attributes that name these functions. Others, such as the maps
+of tf.data, call functions too, but outside of this computation: they are not followed."""
 
 GROUP = "api_implements"  # marks functions among which TensorFlow chooses one by device, as RNN layers do
 MUST_COMPILE = "_XlaMustCompile"  # marks functions that XLA compiles, with all they call
 
 PREDICATED = {"If", "StatelessIf", "Case", "StatelessCase"}  # their first input only chooses
 LOOPS = {"While", "StatelessWhile"}
+
+T = TypeVar("T")
 
 
 class Body(NamedTuple):
@@ -71,27 +73,32 @@ def calls(nodes: Sequence[Any], library: Mapping[str, Any]) -> Iterator[tuple[in
                 yield index, names
 
 
+def reached(start: Iterable[T], following: Callable[[T], Iterable[T]]) -> list[T]:
+    """Some items and all that follow them, directly or not, in the order in which they are found."""
+    queue = list(start)
+    seen = set(queue)
+    for item in queue:
+        fresh = [each for each in dict.fromkeys(following(item)) if each not in seen]
+        seen.update(fresh)
+        queue.extend(fresh)
+    return queue
+
+
 def reachable(body: Body, library: Mapping[str, Any]) -> list[str]:
     """Every function that a body calls, directly or not, sorted by name."""
-    found: set[str] = set()
-    queue = [body]
-    for here in queue:
-        called = {name for _, names in calls(here.nodes, library) for name in names}
-        queue.extend(function_body(library[name]) for name in sorted(called - found))
-        found |= called
-    return sorted(found)
+    direct = _called(body.nodes, library)
+    return sorted(reached(direct, lambda name: _called(library[name].node_def, library)))
 
 
 def compiled(tree: Sequence[Body], library: Mapping[str, Any]) -> set[int]:
     """The bodies of a tree that XLA compiles: those marked so, and whatever they call."""
     number = {body.function: index for index, body in enumerate(tree)}
-    queue = [index for index, body in enumerate(tree) if body.function and _is_true(body.proto, MUST_COMPILE)]
-    found = set(queue)
-    for index in queue:
-        called = {number[name] for _, names in calls(tree[index].nodes, library) for name in names}
-        queue.extend(sorted(called - found))
-        found |= called
-    return found
+    marked = [index for index, body in enumerate(tree) if body.function and _is_true(body.proto, MUST_COMPILE)]
+    return set(reached(marked, lambda index: [number[name] for name in _called(tree[index].nodes, library)]))
+
+
+def _called(nodes: Sequence[Any], library: Mapping[str, Any]) -> set[str]:
+    return {name for _, names in calls(nodes, library) for name in names}
 
 
 def _is_true(proto: Any, attribute: str) -> bool:

@@ -1,6 +1,6 @@
-"""A TensorFlow graph that is filled from protos in one go, without a Python object for every node.
+"""A TensorFlow graph that is imported from protos without a Python object for every node: `CGraph`.
 
-`tf.import_graph_def` takes ten times as long, and cannot let a new node wait for, or stand beside, one that is there.
+`tf.import_graph_def` takes ten times as long, and cannot connect new nodes to nodes that are in the graph already.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 class CGraph:
-    """A graph to run, but not to build on."""
+    """A graph that can be run and extended by protos, but not by Python code that adds ops."""
 
     def __init__(self) -> None:
         self.graph = tf.Graph()
-        self.operations: dict[str, Any] = {}  # by name, as TensorFlow's C interface knows them
+        self.operations: dict[str, Any] = {}  # by name, as TensorFlow's C interface represents them
 
     def add(self, graph_def: Any) -> None:
-        """Add nodes and functions; inputs may name nodes that are there already.
+        """Add nodes and functions; inputs may name nodes that were added before.
 
         Raises:
             tf.errors.InvalidArgumentError: a name is taken, or an input does not exist. Then nothing was added.
@@ -39,21 +39,21 @@ class CGraph:
         self._note_operations()
 
     def holds(self, names: Collection[str]) -> bool:
-        """Whether nodes of these names were added, though an interrupt may have kept `add` from saying so."""
+        """Whether nodes of these names were added, even if an interrupt came before `add` could return."""
         self._note_operations()
         return self.operations.keys() >= set(names)
 
     def _note_operations(self) -> None:
-        # None of them has a Python object, so TensorFlow calls all of them new.
+        # TensorFlow returns all operations without a Python object, which none of them has.
         for operation in self.graph.new_operations()[len(self.operations) :]:
             self.operations[c_api.TF_OperationName(operation)] = operation
 
     def tensor(self, node: str, port: int) -> Any:
-        """An output, as TensorFlow's C interface knows it."""
+        """An output, as TensorFlow's C interface represents it."""
         return c_api_util.tf_output(self.operations[node], port)
 
     def _link(self, options: Any, nodes: Iterable[Any]) -> None:
-        """Say which inputs are nodes that are there already."""
+        """Map the inputs that name nodes of this graph to these nodes."""
         inputs = {source(text) for node in nodes for text in node.input}
         for name, port in sorted((name, -1 if port is None else port) for name, port in inputs):
             if name not in self.operations:

@@ -1,4 +1,4 @@
-"""Protos and folders that anybody may have written, read or refused: `proto_in` and `copied`."""
+"""Read protos from files, and copy model folders, that may come from anywhere: `proto_in` and `copied`."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def proto_in(path: Path, kind: Any, complaint: str) -> Any:
     Args:
         path: the file.
         kind: the class of the message.
-        complaint: what is wrong with a file that holds something else.
+        complaint: how the error message goes on, after the path, if the file holds something else.
 
     Raises:
         GraphError: the file cannot be read, or holds something else.
     """
     try:
         if path.suffix == TEXT_ENDING:
-            # There and back: the text form knows no limit to how deeply messages nest, all that follows does.
+            # Serialize and parse once more: only the binary form limits how deeply messages nest.
             return kind.FromString(text_format.Parse(path.read_text("utf-8"), kind()).SerializeToString())
         return kind.FromString(path.read_bytes())
     except OSError as error:
@@ -44,12 +44,12 @@ def proto_in(path: Path, kind: Any, complaint: str) -> Any:
 
 
 def is_file(path: Path) -> bool:
-    """Whether there is such a file; a name that no file can have is no file."""
+    """Whether there is such a file; False for a name that no file can have."""
     return os.path.isfile(path)  # noqa: PTH113 - Path.is_file raises on a name that is too long
 
 
 def is_dir(path: Path) -> bool:
-    """Whether there is such a folder, likewise."""
+    """Whether there is such a folder; False for a name that no folder can have."""
     return os.path.isdir(path)  # noqa: PTH112 - Path.is_dir raises on a name that is too long
 
 
@@ -70,7 +70,7 @@ def copied(source: Path, target: Path, ignored: Callable[[str, list[str]], set[s
 
 
 def _refuse_strange(home: Path, path: Path) -> None:
-    """A link could lead to any file of this machine, or in a circle; a pipe could last forever."""
+    """Refuse a link, which could lead to any file of this machine or in a circle, and a pipe, which could never end."""
     try:
         inside, mode = path.resolve().is_relative_to(home), path.stat().st_mode
         circle = path.is_symlink() and path.is_dir()

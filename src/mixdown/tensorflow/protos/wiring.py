@@ -1,11 +1,12 @@
-"""Input strings resolved: which node and port each data input of a body comes from. Start with `wire`."""
+"""Which node and port each data input of a body comes from. Start with `WiredBody`, then `Wiring`."""
 
 from __future__ import annotations
 
 from graphlib import CycleError, TopologicalSorter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mixdown.errors import GraphError
+from mixdown.tensorflow.protos.bodies import reached
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +18,15 @@ Source = tuple[int, int]
 """The node and output port a value comes from; argument i of a function is the node -1 - i."""
 
 LONGEST_PORT = 9
-"""Digits: no node has more outputs, and Python refuses to read numbers that are very long."""
+"""Digits: no node has more outputs, and Python refuses to convert very long texts to numbers."""
+
+
+class WiredBody:
+    """One body of a tree of calls with the signatures of its nodes and what they are connected to."""
+
+    def __init__(self, index: int, body: Body, signatures: Sequence[Signature]) -> None:
+        self.index, self.body, self.signatures = index, body, signatures
+        self.wiring = Wiring(body, signatures)
 
 
 class Wiring:
@@ -34,14 +43,8 @@ class Wiring:
         self._refuse_cycles(edges)
 
     def upstream(self, nodes: Iterable[int]) -> list[int]:
-        """These nodes and all whose values they are made of, in order."""
-        seen = set(nodes)
-        queue = list(seen)
-        for index in queue:
-            new = {maker for maker, _ in self.inputs[index] if maker >= 0} - seen
-            seen |= new
-            queue.extend(new)
-        return sorted(seen)
+        """These nodes and all whose values they depend on, in order."""
+        return sorted(reached(nodes, lambda index: [maker for maker, _ in self.inputs[index] if maker >= 0]))
 
     def _inputs_of(self, index: int, edges: list[tuple[int, int]]) -> list[Source]:
         node, names, in_graph = self._body.nodes[index], self._names, not self._body.function
@@ -67,16 +70,16 @@ class Wiring:
             )
         return sources
 
-    def _control(self, text: str, node: object) -> int:
+    def _control(self, text: str, node: Any) -> int:
         name = text[1:]
         if name in self._arguments:
             return self._arguments[name]
         if name not in self._names:
-            raise GraphError(f"Node {node.name!r} ({node.op}){self._where} waits for {name!r}, which does not exist.")  # type: ignore[attr-defined]
+            raise GraphError(f"Node {node.name!r} ({node.op}){self._where} waits for {name!r}, which does not exist.")
         return self._names[name]
 
     def _source(self, text: str, reader: str) -> Source:
-        """What an input string means: `name[:port]` in a graph, `name:output:index` or an argument in a function."""
+        """Resolve an input string: `name[:port]` in a graph, `name:output:index` or an argument in a function."""
         name, *rest = text.split(":")
         if self._body.function and name in self._arguments and rest in ([], ["0"]):
             return (self._arguments[name], 0)

@@ -1,9 +1,9 @@
-"""How much arithmetic the matrix products and convolutions of a graph take, from the shapes of their values."""
+"""How many multiplications and additions the matrix products and convolutions of a graph take: `Work`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from math import isqrt, prod
 from typing import TYPE_CHECKING, Any
 
@@ -11,25 +11,34 @@ from mixdown.core.pricing.moved_bytes import GUESS
 from mixdown.tensorflow.reading.builder import Use
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from mixdown.core.graph import Shape
     from mixdown.tensorflow.protos.bodies import Body
-    from mixdown.tensorflow.reading.builder import Draft
+    from mixdown.tensorflow.reading.builder import Draft, Origin
 
-PRODUCTS = frozenset({"BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "Einsum", "MatMul"})
-
-OUTPUT = -1
-CONVOLUTIONS = {
-    "Conv2D": (1, OUTPUT),
-    "Conv2DBackpropFilter": (OUTPUT, 2),
-    "Conv2DBackpropInput": (1, 2),
-    "Conv3D": (1, OUTPUT),
-    "Conv3DBackpropFilterV2": (OUTPUT, 2),
-    "Conv3DBackpropInputV2": (1, 2),
-    "DepthwiseConv2dNative": (1, OUTPUT),
-    "DepthwiseConv2dNativeBackpropFilter": (OUTPUT, 2),
-    "DepthwiseConv2dNativeBackpropInput": (1, 2),
+PRODUCTS: dict[str, tuple[str, ...]] = {
+    "BatchMatMul": ("adj_x", "adj_y"),
+    "BatchMatMulV2": ("adj_x", "adj_y"),
+    "BatchMatMulV3": ("adj_x", "adj_y"),
+    "Einsum": (),
+    "MatMul": ("transpose_a", "transpose_b"),
 }
-"""Convolutions and their gradients: which input (or the output) is the kernel, and which the result or its gradient."""
+"""Matrix products, and the attributes that say which side is transposed."""
+
+CONVOLUTIONS: dict[str, tuple[int | None, int | None, int | None]] = {
+    "Conv2D": (0, 1, None),
+    "Conv2DBackpropFilter": (0, None, 2),
+    "Conv2DBackpropInput": (None, 1, 2),
+    "Conv3D": (0, 1, None),
+    "Conv3DBackpropFilterV2": (0, None, 2),
+    "Conv3DBackpropInputV2": (None, 1, 2),
+    "DepthwiseConv2dNative": (0, 1, None),
+    "DepthwiseConv2dNativeBackpropFilter": (0, None, 2),
+    "DepthwiseConv2dNativeBackpropInput": (None, 1, 2),
+}
+"""Convolutions and their gradients: which input is the image, the kernel and the result, or the gradient by one of
+them; None for the one that is the output."""
 
 
 class Work(Sequence[int]):
@@ -37,37 +46,44 @@ class Work(Sequence[int]):
 
     def __init__(self, draft: Draft, tree: Sequence[Body], shapes: Sequence[Shape]) -> None:
         self._draft, self._tree, self._shapes = draft, tree, shapes
-        self._known: dict[int, int] = {}
+        self._work = cache(self._operations)
 
     def __len__(self) -> int:
         return len(self._draft.ops)
 
     def __getitem__(self, op: Any) -> Any:
-        if op not in self._known:
-            self._known[op] = self._operations(op)
-        return self._known[op]
+        return self._work(op)
 
     def _operations(self, op: int) -> int:
         kind, origin = self._draft.ops[op].kind, self._draft.origins[op]
         if kind not in PRODUCTS and kind not in CONVOLUTIONS:
             return 0
-        inputs = range(len(self._tree[origin.body].nodes[origin.node].input))
-        shapes = [self._shape(self._read.get(Use(origin.body, origin.node, place))) for place in inputs]
-        output = self._shape(self._made.get((origin.body, origin.node)))
+        inputs = input_shapes(self._tree[origin.body].nodes[origin.node], origin, self._read, self._shapes)
+        made = self._made.get((origin.body, origin.node))
+        output = None if made is None else self._shapes[made]
         if kind in PRODUCTS:
-            return product(shapes[:2], output)
-        return convolution(*((*shapes, output)[place] for place in CONVOLUTIONS[kind]), depthwise="Depthwise" in kind)
-
-    def _shape(self, tensor: int | None) -> Shape:
-        return None if tensor is None else self._shapes[tensor]
+            return product(inputs[:2], output)
+        _, kernel, result = (output if place is None else inputs[place] for place in CONVOLUTIONS[kind])
+        return convolution(kernel, result, depthwise="Depthwise" in kind)
 
     @cached_property
     def _read(self) -> dict[Use, int]:
-        return {use: index for index, uses in enumerate(self._draft.uses) for use in uses}
+        return tensors_by_use(self._draft.uses)
 
     @cached_property
     def _made(self) -> dict[tuple[int, int], int]:
         return {(place.body, place.node): index for index, place in enumerate(self._draft.places)}
+
+
+def tensors_by_use(uses: Sequence[Sequence[Use]]) -> dict[Use, int]:
+    """The tensor that every input reads, given the inputs that read every tensor."""
+    return {use: tensor for tensor, its in enumerate(uses) for use in its}
+
+
+def input_shapes(node: Any, origin: Origin, tensors: Mapping[Use, int], shapes: Sequence[Shape]) -> list[Shape]:
+    """The shapes of what a node reads, None where it is not float32."""
+    read = [tensors.get(Use(origin.body, origin.node, place)) for place in range(len(node.input))]
+    return [None if tensor is None else shapes[tensor] for tensor in read]
 
 
 def product(sides: Sequence[Shape], output: Shape) -> int:

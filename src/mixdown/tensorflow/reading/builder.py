@@ -1,4 +1,4 @@
-"""A Graph in the making: what the parts of the reader fill in together."""
+"""The lists that the modules of this room fill in and that become a Graph. Start with `Draft`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mixdown.core import Graph, Op, Role, Site, Tensor, Tie
 from mixdown.core.disjoint_sets import DisjointSets
-from mixdown.tensorflow.protos.wiring import Wiring
+from mixdown.tensorflow.protos.wiring import WiredBody
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,15 +36,14 @@ class Use(NamedTuple):
     position: int
 
 
-class Chapter:
-    """One body of the tree with what has been found out about it."""
+class Chapter(WiredBody):
+    """One body of the tree, with the sites of its nodes, arguments and results."""
 
     def __init__(self, index: int, body: Body, signatures: Sequence[Signature]) -> None:
-        self.index, self.body, self.signatures = index, body, signatures
+        super().__init__(index, body, signatures)
         self.bases = [-1] * len(body.nodes)  # the first site of each node
         self.arguments = [-1] * len(body.arguments)  # the site of each argument, -1 if it is not float32
         self.results = [-1] * len(body.results)
-        self.wiring = Wiring(body, signatures)
         names = [node.name for node in body.nodes]
         self.order = sorted(range(len(names)), key=names.__getitem__)  # the nodes by name
 
@@ -67,7 +66,7 @@ class Chapter:
 
 
 class Draft:
-    """The lists that become a Graph."""
+    """A Graph under construction."""
 
     def __init__(self, library: Mapping[str, Any], preserved: frozenset[str] = frozenset()) -> None:
         self.library, self.preserved = library, preserved
@@ -78,11 +77,9 @@ class Draft:
         self.flows: list[tuple[int, int]] = []
         self.ties: list[Tie] = []
         self.carried = DisjointSets()  # sites that carry one value through calls and functional loops
-        self._names: list[str] = []
-        self._makers: list[int] = []
+        self._tensors: list[tuple[str, int, bool]] = []  # name, the site that makes it, whether a cast of it folds
+        self._consumers: list[list[int]] = []  # per tensor, as are the next two
         self.places: list[Place] = []
-        self._folds: list[bool] = []
-        self._consumers: list[list[int]] = []
         self.uses: list[list[Use]] = []
 
     def add_op(self, op: Op, origin: Origin, sites: Sequence[Site]) -> int:
@@ -102,16 +99,14 @@ class Draft:
 
     def add_tensor(self, name: str, maker: int, place: Place, *, folds: bool) -> int:
         """Add a value; returns its index."""
-        self._folds.append(folds)
-        self._names.append(name)
-        self._makers.append(maker)
-        self.places.append(place)
+        self._tensors.append((name, maker, folds))
         self._consumers.append([])
+        self.places.append(place)
         self.uses.append([])
-        return len(self._names) - 1
+        return len(self._tensors) - 1
 
     def add_use(self, tensor: int, site: int, use: Use) -> None:
-        """Let a site read a value."""
+        """Note that a site reads a value."""
         self._consumers[tensor].append(site)
         self.uses[tensor].append(use)
 
@@ -123,14 +118,9 @@ class Draft:
 
     def graph(self, shapes: Sequence[Shape], work: Sequence[int], machine: Measured | None) -> Graph:
         """The finished Graph."""
-        tensors = map(Tensor, self._names, self._makers, map(tuple, self._consumers), self._folds)
-        return Graph(
-            tuple(self.ops),
-            tuple(self.sites),
-            tuple(tensors),
-            tuple(self.ties),
-            tuple(self.flows),
-            shapes,
-            work,
-            machine,
+        tensors = tuple(
+            Tensor(name, maker, tuple(consumers), folds)
+            for (name, maker, folds), consumers in zip(self._tensors, self._consumers, strict=True)
         )
+        ops, sites, ties, flows = tuple(self.ops), tuple(self.sites), tuple(self.ties), tuple(self.flows)
+        return Graph(ops, sites, tensors, ties, flows, shapes, work, machine)

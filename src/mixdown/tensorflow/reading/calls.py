@@ -1,4 +1,4 @@
-"""Calls and functional loops: the sites of a call and of the signature it meets carry the same values."""
+"""Calls and functional loops: the sites of a call and of the function's signature carry the same values."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from mixdown.core import Agreement, Tie
 from mixdown.errors import GraphError
 from mixdown.tensorflow.protos import bodies
-from mixdown.tensorflow.protos.bodies import LOOPS, PREDICATED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,9 +27,16 @@ def calls(draft: Draft) -> Iterator[Call]:
 
 
 def tie_calls(draft: Draft) -> None:
-    """Let values flow between call and callee, and tie what they flow through."""
+    """Let values flow between calls and callees, and tie the sites that carry one value."""
     for caller, index, callee in calls(draft):
-        _meet(draft, caller, index, callee)
+        first, returns = call_ports(caller, index, callee)
+        for position, argument in enumerate(callee.arguments):
+            given = caller.input_site(index, first + position)
+            if (given < 0) != (argument < 0):
+                raise _mismatch(caller, index, callee, "types of their arguments")
+            draft.carry(given, argument)
+        for port, result in enumerate(callee.results if returns else ()):
+            draft.carry(result, caller.output_site(index, port))
     for group in draft.carried.sets():
         draft.ties.append(Tie(tuple(group), Agreement.UNANIMOUS))
 
@@ -42,27 +48,16 @@ def call_ports(caller: Chapter, index: int, callee: Chapter) -> tuple[int, bool]
         GraphError: the numbers of arguments or results differ.
     """
     node, signature = caller.body.nodes[index], caller.signatures[index]
-    first = 1 if node.op in PREDICATED else 0
-    returns = not (node.op in LOOPS and node.attr["cond"].func.name == callee.body.function)
+    first = 1 if node.op in bodies.PREDICATED else 0
+    returns = not (node.op in bodies.LOOPS and node.attr["cond"].func.name == callee.body.function)
     taken, given = len(callee.arguments), len(signature.inputs) - first
     if taken != given or (returns and len(callee.results) != len(signature.outputs)):
-        raise GraphError(
-            f"Node {node.name!r} ({node.op}) and the function {callee.body.function!r} it calls "
-            f"differ in the number of arguments or results."
-        )
+        raise _mismatch(caller, index, callee, "number of arguments or results")
     return first, returns
 
 
-def _meet(draft: Draft, caller: Chapter, index: int, callee: Chapter) -> None:
-    first, returns = call_ports(caller, index, callee)
-    for position, argument in enumerate(callee.arguments):
-        given = caller.input_site(index, first + position)
-        if (given < 0) != (argument < 0):
-            node = caller.body.nodes[index]
-            raise GraphError(
-                f"Node {node.name!r} ({node.op}) and the function {callee.body.function!r} it calls "
-                f"differ in the types of their arguments."
-            )
-        draft.carry(given, argument)
-    for port, result in enumerate(callee.results if returns else ()):
-        draft.carry(result, caller.output_site(index, port))
+def _mismatch(caller: Chapter, index: int, callee: Chapter, what: str) -> GraphError:
+    node = caller.body.nodes[index]
+    return GraphError(
+        f"Node {node.name!r} ({node.op}) and the function {callee.body.function!r} it calls differ in the {what}."
+    )

@@ -1,7 +1,7 @@
-"""GraphDefs and FunctionDefs into the core's Graph. Start with `read`.
+"""GraphDefs and FunctionDefs into the core's Graph: `read`.
 
-The outermost body and every function it calls become one Graph: calls and loops are sites tied to the arguments and
-results of the functions they call, so a decision crosses function boundaries instead of stopping there.
+The outermost body and every function it calls become one Graph. The sites of calls and loops are tied to the arguments
+and results of the functions they call, so that a decision crosses function boundaries.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from mixdown.core.policy import MEASURED_DEVICES
 from mixdown.errors import GraphError
 from mixdown.tensorflow.machine.devices import default_type, device_type
 from mixdown.tensorflow.machine.measurements import measured
-from mixdown.tensorflow.protos import bodies, signatures
+from mixdown.tensorflow.protos import bodies, kernels, signatures
 from mixdown.tensorflow.reading.arithmetic import Work
 from mixdown.tensorflow.reading.builder import ARGUMENT, RESULT, Chapter, Draft, Origin, Use
 from mixdown.tensorflow.reading.calls import tie_calls
@@ -24,26 +24,27 @@ from mixdown.tensorflow.reading.v1_control_flow import mark_variable_reads, tie_
 from mixdown.tensorflow.shapes.inference import Place, Shapes
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from mixdown.core import Policy
     from mixdown.tensorflow.protos.bodies import Body
-    from mixdown.tensorflow.protos.signatures import Signature, Support
+    from mixdown.tensorflow.protos.kernels import Support
+    from mixdown.tensorflow.protos.signatures import Signature
     from mixdown.tensorflow.protos.wiring import Source
-    from mixdown.tensorflow.shapes.inference import Handle
+    from mixdown.tensorflow.shapes.variable_handles import Handle
 
 UPGRADES = {"FusedBatchNorm": "FusedBatchNormV2", "FusedBatchNormGrad": "FusedBatchNormGradV2"}
-"""Kinds read, and where they become low also written, as their successors, which keep the statistics in float32."""
+"""Kinds that are read as their successors, which keep the statistics in float32, and written as these if lowered."""
 
 KEEP_MARK = "_grappler_do_not_remove"
 
 MOST_PORTS = 2**22
-"""Outputs that nodes of all the different kinds and types in a graph may have together, counted once each."""
+"""The largest number of outputs of all combinations of kind and types in a graph together, each counted once."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """A Graph, and the way back from it to the protos."""
+    """A Graph, and for each of its parts where in the protos it came from."""
 
     graph: Graph
     bodies: Sequence[Body]
@@ -67,10 +68,10 @@ def read(
     Args:
         body: the outermost graph, or function.
         library: the functions that may be called, by name.
-        policy: what is asked of kernels and devices.
+        policy: the 16-bit dtype, and the devices that may use it.
         preserved: names of nodes of the outermost body that must keep their types.
         default_device: the type of device for nodes that name none; by default the policy's first.
-        handles: what is known of variables that are arguments of the body, by position.
+        handles: the variables among the arguments of the body, by position.
 
     Raises:
         GraphError: an op is unknown, an attribute is missing, an input leads nowhere, or there is a cycle.
@@ -78,11 +79,10 @@ def read(
     draft, home = Draft(library, frozenset(preserved)), default_device or default_type(policy)
     machine = measured(home) if policy.devices == MEASURED_DEVICES else None
     tree = [body, *(bodies.function_body(library[name]) for name in bodies.reachable(body, library))]
-    devices = _default_devices(tree, library, policy, home)
-    reader = _NodeReader(library, policy, frozenset(preserved), devices, home if machine else "")
+    reader = _NodeReader(draft, policy, _default_devices(tree, library, policy, home), home if machine else "")
     compiled = bodies.compiled(tree, library)
     for index, one in enumerate(tree):
-        reader.add_chapter(draft, index, one, compiled=index in compiled)
+        reader.add_chapter(index, one, compiled=index in compiled)
     for chapter in draft.chapters:
         _connect(draft, chapter)
         tie_recurrent_edges(draft, chapter)
@@ -96,40 +96,34 @@ def read(
 
 
 class _NodeReader:
-    """Turns nodes into ops and sites, remembering what it learnt about each combination of kind and types."""
+    """Turns nodes into ops and sites; what it finds out about a combination of kind and types is kept."""
 
-    def __init__(
-        self,
-        library: Mapping[str, Any],
-        policy: Policy,
-        preserved: frozenset[str],
-        default_devices: Sequence[str],
-        measured_device: str,
-    ) -> None:
-        self.library, self.policy, self.preserved = library, policy, preserved
-        self.low = signatures.LOW_TYPES[policy.low]
+    def __init__(self, draft: Draft, policy: Policy, default_devices: Sequence[str], measured_device: str) -> None:
+        self.draft, self.policy, self.low = draft, policy, signatures.LOW_TYPES[policy.low]
         self.default_devices, self.measured_device = default_devices, measured_device
-        # A kind that the policy speaks of keeps its name, or the policy would not find it.
+        # A kind that the policy names keeps its name, or the policy would not find it.
         self._upgrades = UPGRADES.keys() - {override.kind for override in policy.overrides}
         self._nodes: dict[tuple[str, signatures.Values], _Node] = {}
-        self._ports = 0  # of these, all together
+        self._ports = 0  # the outputs of these, all together
         self._known: dict[tuple[str, signatures.Values, str], tuple[Support, ...]] = {}
 
-    def add_chapter(self, draft: Draft, index: int, body: Body, *, compiled: bool) -> None:
-        """Read one body: its ops sorted by name, then the ends of its signature."""
+    def add_chapter(self, index: int, body: Body, *, compiled: bool) -> None:
+        """Read one body: its ops sorted by name, then its arguments and results."""
         read = [self._read(node, index) for node in body.nodes]
         chapter = Chapter(index, body, [node.signature for node in read])
-        draft.chapters.append(chapter)
+        self.draft.chapters.append(chapter)
         for position in chapter.order:
             if read[position].signature.labels:
-                self._add_op(draft, chapter, position, read[position], compiled=compiled)
+                self._add_op(chapter, position, read[position], compiled=compiled)
         frozen = _frozen_signature(body, outermost=index == 0)
         for position, (name, dtype) in enumerate(body.arguments):
             if dtype == signatures.FLOAT:
-                chapter.arguments[position] = draft.add_end(name, "_Arg", Origin(index, ARGUMENT, position), frozen)
+                origin = Origin(index, ARGUMENT, position)
+                chapter.arguments[position] = self.draft.add_end(name, "_Arg", origin, frozen)
         for position, (name, _, dtype) in enumerate(body.results):
             if dtype == signatures.FLOAT:
-                chapter.results[position] = draft.add_end(name, "_Retval", Origin(index, RESULT, position), frozen)
+                origin = Origin(index, RESULT, position)
+                chapter.results[position] = self.draft.add_end(name, "_Retval", origin, frozen)
 
     def _read(self, node: Any, body: int) -> _Node:
         kind = signatures.kind_of(node.op)
@@ -147,26 +141,27 @@ class _NodeReader:
         return self._nodes[key]
 
     def _count_ports(self, node: Any, signature: Signature) -> None:
-        """Refuse a graph that a few bytes blow up: how many outputs a node has is only written in an attribute."""
+        """Refuse a small file that makes a huge graph: the number of a node's outputs is just an attribute."""
         self._ports += len(signature.outputs)
         if self._ports > MOST_PORTS:
             raise GraphError(f"The graph has more than {MOST_PORTS} outputs, with those of {node.name!r} ({node.op}).")
 
     def _call_signature(self, node: Any) -> Signature:
-        if node.op not in self.library:
+        if node.op not in self.draft.library:
             raise signatures.unknown(node)
-        definition = self.library[node.op].signature
+        definition = self.draft.library[node.op].signature
         if not definition.attr:
             return signatures.call_signature(definition)
         kind = signatures.prepare(definition)
         return signatures.make_signature(kind, kind.values(node))
 
-    def _add_op(self, draft: Draft, chapter: Chapter, position: int, read: _Node, *, compiled: bool) -> None:
-        node, base, index = chapter.body.nodes[position], len(draft.sites), len(draft.ops)
-        conduit = bool(bodies.followed(node, self.library))
+    def _add_op(self, chapter: Chapter, position: int, read: _Node, *, compiled: bool) -> None:
+        draft, node = self.draft, chapter.body.nodes[position]
+        base, index = len(draft.sites), len(draft.ops)
+        conduit = bool(bodies.followed(node, draft.library))
         frozen = self._frozen(node, chapter.index, anywhere=conduit)
         where = self._device(node, chapter.index)
-        where = signatures.compiler_of(where) if compiled else where
+        where = kernels.compiler_of(where) if compiled else where
         supports = (CONDUIT,) * len(read.signature.labels) if conduit else self._supports(read, where)
         sites = [
             Site(index, label, support.legal, support.kernel, _role(read.kind, label, conduit=conduit))
@@ -185,24 +180,24 @@ class _NodeReader:
         key = (read.kind, read.values, where)
         if key not in self._known:
             kind = signatures.kind_of(read.kind)
-            # A TensorFlow built without this device's kernels cannot tell; the CPU's are the best guess.
-            asked = where if signatures.has_kernels_for(where) else "CPU"
+            # If this TensorFlow was built without kernels for the device, the CPU's are the best guess.
+            asked = where if kernels.has_kernels_for(where) else "CPU"
             self._known[key] = (
-                tuple(signatures.Support(legal=False, kernel=False) for _ in read.signature.labels)
+                (kernels.Support(legal=False, kernel=False),) * len(read.signature.labels)
                 if kind is None or read.kind in bodies.CALLS  # a call that is not followed keeps its types
-                else signatures.make_support(kind, read.values, read.signature.labels, self.low, asked)
+                else kernels.make_support(kind, read.values, read.signature.labels, self.low, asked)
             )
         return self._known[key]
 
     def may_change(self, chapter: Chapter, position: int) -> bool:
         """Whether nothing keeps a node from changing its types."""
         node = chapter.body.nodes[position]
-        conduit = bool(bodies.followed(node, self.library))
+        conduit = bool(bodies.followed(node, self.draft.library))
         return self._frozen(node, chapter.index, anywhere=conduit) is None
 
     def _frozen(self, node: Any, body: int, *, anywhere: bool = False) -> str | None:
         """Why a node must keep its types, if so."""
-        if body == 0 and node.name in self.preserved:
+        if body == 0 and node.name in self.draft.preserved:
             return "it is fed, fetched or otherwise asked for by name"
         mark = node.attr.get(KEEP_MARK)
         if mark is not None and mark.b:
@@ -218,18 +213,19 @@ class _NodeReader:
 def _default_devices(tree: Sequence[Body], library: Mapping[str, Any], policy: Policy, default: str) -> list[str]:
     """Per body, the type of device for nodes that name none: TensorFlow runs them where the call runs.
 
-    Of a function that is called on several types of device, one that the policy leaves alone counts.
+    For a function that is called on several types of device, it is one that the policy leaves alone, if there is any.
     """
     number = {body.function: index for index, body in enumerate(tree)}
-    found: list[set[str]] = [{default}, *(set() for _ in tree[1:])]
-    queue = [(0, default)]
-    for index, inherited in queue:
+
+    def called(caller: tuple[int, str]) -> Iterator[tuple[int, str]]:
+        index, inherited = caller
         for position, names in bodies.calls(tree[index].nodes, library):
             device = device_type(tree[index].nodes[position].device) or inherited
-            fresh = [number[name] for name in names if device not in found[number[name]]]
-            for callee in fresh:
-                found[callee].add(device)
-            queue.extend((callee, device) for callee in fresh)
+            yield from ((number[name], device) for name in names)
+
+    found: list[set[str]] = [set() for _ in tree]
+    for index, device in bodies.reached([(0, default)], called):
+        found[index].add(device)
     return [min(devices, key=lambda device: (policy.admits(device), device)) for devices in found]
 
 
@@ -250,7 +246,7 @@ class _Node(NamedTuple):
     signature: Signature
 
 
-CONDUIT = signatures.Support(legal=True, kernel=True)
+CONDUIT = kernels.Support(legal=True, kernel=True)
 
 
 def _role(kind: str, label: str, *, conduit: bool) -> Role:
@@ -260,7 +256,7 @@ def _role(kind: str, label: str, *, conduit: bool) -> Role:
 
 
 def _connect(draft: Draft, chapter: Chapter) -> None:
-    """Let every float32 value flow from the site that makes it to those that read it."""
+    """Add every float32 value of a body, with the site that makes it and those that read it."""
     tensors: dict[Source, int] = {}
     for node in chapter.order:
         signature, base = chapter.signatures[node], chapter.bases[node]

@@ -1,7 +1,7 @@
-"""Tensor lists: their ops hide the dtype of the elements behind a variant handle, so all ops on one list must agree.
+"""Tensor lists: the dtype of the elements is hidden behind a variant handle, so all ops on one list must agree on it.
 
 Start with `tie_lists`. A vertex is a (body, node, variant type attribute); handles flow along edges between vertices,
-also into and out of functions. All vertices that are connected belong to one list, or one family of lists.
+also into and out of functions. Connected vertices belong to one list, or to lists that are made of one another.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from mixdown.core import Agreement, Tie
 from mixdown.core.disjoint_sets import DisjointSets
 from mixdown.rules.rule_set import kinds
-from mixdown.tensorflow.protos.bodies import followed
+from mixdown.tensorflow.protos.bodies import followed, reached
 from mixdown.tensorflow.protos.signatures import VARIANT
 from mixdown.tensorflow.reading.builder import ARGUMENT, RESULT
 from mixdown.tensorflow.reading.calls import call_ports, calls
@@ -31,7 +31,7 @@ WRITERS = kinds("""
     TensorListFromTensor TensorListPushBack TensorListPushBackBatch TensorListScatter
     TensorListScatterIntoExistingList TensorListScatterV2 TensorListSetItem TensorListSplit
 """)
-# Hand a handle on without looking inside, or look inside whatever the dtype is.
+# Pass a handle on without access to the elements, or access them whatever their dtype is.
 CARRIERS = kinds("""
     AddN ConcatV2 Enter Exit ExpandDims Gather GatherNd GatherV2 Identity IdentityN Merge NextIteration Pack
     PreventGradient Reshape Select SelectV2 Slice Snapshot Split SplitV Squeeze StopGradient StridedSlice Switch Tile
@@ -41,33 +41,26 @@ CARRIERS = kinds("""
 Vertex = tuple[int, int, str]
 
 
-class Handles:
-    """Every vertex of the tree, and the edges along which handles flow."""
+class HandleFlow:
+    """All vertices of a tree, numbered as they are found, and the edges between them."""
 
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
         self._numbers: dict[Vertex, int] = {}
-        self.vertices: list[Vertex] = []
-        self.sources: dict[int, list[int]] = defaultdict(list)
+        self.sources: dict[int, list[int]] = defaultdict(list)  # per vertex, those that pass handles to it
         self.connected = DisjointSets()
         for chapter in draft.chapters:
-            self._wires(chapter)
-        if self.vertices:
-            for call in calls(draft):
-                self._call(*call)
-
-    def _number(self, vertex: Vertex) -> int:
-        if vertex not in self._numbers:
-            self._numbers[vertex] = len(self.vertices)
-            self.vertices.append(vertex)
-        return self._numbers[vertex]
+            self._add_wires(chapter)
+        for call in calls(draft) if self._numbers else ():
+            self._add_call(*call)
+        self.vertices = list(self._numbers)
 
     def _edge(self, source: Vertex, target: Vertex) -> None:
-        one, other = self._number(source), self._number(target)
+        one, other = (self._numbers.setdefault(vertex, len(self._numbers)) for vertex in (source, target))
         self.sources[other].append(one)
         self.connected.join(one, other)
 
-    def _wires(self, chapter: Chapter) -> None:
+    def _add_wires(self, chapter: Chapter) -> None:
         for index, signature in enumerate(chapter.signatures):
             for position, label in enumerate(signature.handles_in):
                 if label:
@@ -78,18 +71,27 @@ class Handles:
                 source = _output(chapter, *chapter.wiring.results[position])
                 self._edge(source, (chapter.index, RESULT, str(position)))
 
-    def _call(self, caller: Chapter, index: int, callee: Chapter) -> None:
+    def _add_call(self, caller: Chapter, index: int, callee: Chapter) -> None:
         first, returns = call_ports(caller, index, callee)
         signature = caller.signatures[index]
         for position, (_, dtype) in enumerate(callee.body.arguments):
             if dtype == VARIANT:
-                label = signature.handles_in[first + position]
-                self._edge((caller.index, index, label), (callee.index, ARGUMENT, str(position)))
+                given = (caller.index, index, signature.handles_in[first + position])
+                self._edge(given, (callee.index, ARGUMENT, str(position)))
         for position, (_, _, dtype) in enumerate(callee.body.results if returns else ()):
             if dtype == VARIANT:
-                self._edge(
-                    (callee.index, RESULT, str(position)), (caller.index, index, signature.handles_out[position])
-                )
+                taken = (caller.index, index, signature.handles_out[position])
+                self._edge((callee.index, RESULT, str(position)), taken)
+
+    def kind(self, number: int) -> str:
+        """The op of a vertex, "" if it is an argument or a result."""
+        body, node, _ = self.vertices[number]
+        return self._draft.chapters[body].body.nodes[node].op if node >= 0 else ""
+
+    def element(self, number: int) -> int:
+        """The float32 element site of a list op, -1 for other vertices."""
+        body, node, _ = self.vertices[number]
+        return self._draft.chapters[body].site(node, "element_dtype") if "TensorList" in self.kind(number) else -1
 
 
 def _output(chapter: Chapter, node: int, port: int) -> Vertex:
@@ -99,36 +101,34 @@ def _output(chapter: Chapter, node: int, port: int) -> Vertex:
 
 
 def tie_lists(draft: Draft, may_change: Callable[[Chapter, int], bool]) -> None:
-    """Tie the element sites of every list, and let elements flow from those who write to those who read.
+    """Tie the element sites of every list, and let elements flow from the ops that write them to those that read them.
 
     Args:
-        draft: the graph in the making.
-        may_change: whether a node may change; elements do not flow through a handle at one that may not.
+        draft: the graph under construction.
+        may_change: whether a node may change its types; elements do not flow through one that may not.
     """
-    handles = Handles(draft)
+    handles = HandleFlow(draft)
+
+    def passed_by(number: int) -> list[int]:
+        vertices = [(source, handles.vertices[source]) for source in handles.sources[number]]
+        return [source for source, (body, node, _) in vertices if node < 0 or may_change(draft.chapters[body], node)]
+
     for group in handles.connected.sets():
-        members = [handles.vertices[number] for number in group]
-        elements = sorted(site for site in (_element(draft, vertex) for vertex in members) if site >= 0)
+        elements = sorted(site for site in map(handles.element, group) if site >= 0)
         if elements:
-            draft.ties.append(Tie(tuple(elements), Agreement.SPREAD, frozen=_escape(draft, members)))
-            _flow(draft, handles, group, may_change)
-
-
-def _kind(draft: Draft, vertex: Vertex) -> str:
-    body, node, _ = vertex
-    return draft.chapters[body].body.nodes[node].op if node >= 0 else ""
-
-
-def _element(draft: Draft, vertex: Vertex) -> int:
-    """The float32 element site of a list op, -1 for other vertices."""
-    body, node, _ = vertex
-    if node < 0 or "TensorList" not in _kind(draft, vertex):
-        return -1
-    return draft.chapters[body].site(node, "element_dtype")
+            frozen = _escape(draft, [handles.vertices[number] for number in group])
+            draft.ties.append(Tie(tuple(elements), Agreement.SPREAD, frozen=frozen))
+        for number in group:
+            target = handles.element(number)
+            if target < 0 or handles.kind(number) not in READERS:
+                continue
+            for before in reached([number], passed_by):
+                if handles.kind(before) in WRITERS and (source := handles.element(before)) >= 0:
+                    draft.flows.append((source, target))
 
 
 def _escape(draft: Draft, members: list[Vertex]) -> str | None:
-    """Why a list must stay float32: its handle comes from, goes to, or is stored where we cannot follow it."""
+    """Why a list must stay float32: its handle comes from or goes to a place that cannot be rewritten."""
     for body, node, label in members:
         chapter = draft.chapters[body]
         if node < 0:
@@ -141,32 +141,5 @@ def _escape(draft: Draft, members: list[Vertex]) -> str | None:
         if label == "element_dtype":
             return f"its tensor list is an element of another list, at `{proto.name}`"
         if "TensorList" not in proto.op and proto.op not in CARRIERS and not followed(proto, draft.library):
-            return f"its tensor list is also handled by `{proto.name}` ({proto.op}), which we cannot see into"
+            return f"its tensor list is also handled by `{proto.name}` ({proto.op}), which mixdown cannot follow"
     return None
-
-
-def _flow(draft: Draft, handles: Handles, group: list[int], may_change: Callable[[Chapter, int], bool]) -> None:
-    """A value written to a list flows to every read that sees the list after that write."""
-    for number in group:
-        vertex = handles.vertices[number]
-        if _kind(draft, vertex) not in READERS:
-            continue
-        target = _element(draft, vertex)
-        queue, seen = [number], {number}
-        for here in queue:
-            if _kind(draft, handles.vertices[here]) in WRITERS:
-                source = _element(draft, handles.vertices[here])
-                if source >= 0 and target >= 0:
-                    draft.flows.append((source, target))
-            fresh = [
-                source
-                for source in handles.sources[here]
-                if source not in seen and _passes(draft, handles.vertices[source], may_change)
-            ]
-            seen.update(fresh)
-            queue.extend(fresh)
-
-
-def _passes(draft: Draft, vertex: Vertex, may_change: Callable[[Chapter, int], bool]) -> bool:
-    body, node, _ = vertex
-    return node < 0 or may_change(draft.chapters[body], node)

@@ -1,4 +1,4 @@
-"""What TensorFlow 1 graphs bring along: loops made of Enter, Merge, NextIteration, and reference variables."""
+"""Control flow and variables of TensorFlow 1: loops of Enter, Merge and NextIteration, and reference variables."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from mixdown.core import Agreement, Role, Tie
 from mixdown.errors import GraphError
+from mixdown.tensorflow.protos.bodies import reached
 
 if TYPE_CHECKING:
     from mixdown.tensorflow.reading.builder import Chapter, Draft
@@ -14,20 +15,21 @@ REFERENCE_VARIABLES = {"Variable", "VariableV2"}
 
 
 def tie_recurrent_edges(draft: Draft, chapter: Chapter) -> None:
-    """A NextIteration takes the paint of the Merges it feeds: nothing may stand between them.
+    """Tie every NextIteration to the Merges that read it: no cast may stand between them.
 
     Raises:
-        GraphError: a NextIteration feeds anything but a Merge.
+        GraphError: something else than a Merge reads a NextIteration.
     """
     nodes = chapter.body.nodes
     fed: dict[int, list[int]] = {i: [] for i, node in enumerate(nodes) if node.op == "NextIteration"}
-    if not fed:
-        return
-    for index, sources in enumerate(chapter.wiring.inputs):
-        for source, _ in sources:
-            if source in fed:
-                _require_merge(nodes[source], nodes[index])
-                fed[source].append(index)
+    for index, sources in enumerate(chapter.wiring.inputs if fed else ()):
+        for source in (source for source, _ in sources if source in fed):
+            if nodes[index].op != "Merge":
+                raise GraphError(
+                    f"The NextIteration {nodes[source].name!r} feeds {nodes[index].name!r} ({nodes[index].op}): "
+                    f"it may feed nothing but a Merge."
+                )
+            fed[source].append(index)
     for index, merges in fed.items():
         site = chapter.output_site(index, 0)
         if site >= 0 and merges:
@@ -35,31 +37,16 @@ def tie_recurrent_edges(draft: Draft, chapter: Chapter) -> None:
             draft.ties.append(Tie(voters, Agreement.UNANIMOUS, followers=(site,)))
 
 
-def _require_merge(node: object, consumer: object) -> None:
-    if consumer.op != "Merge":  # type: ignore[attr-defined]
-        raise GraphError(
-            f"The NextIteration {node.name!r} feeds {consumer.name!r} ({consumer.op}): "  # type: ignore[attr-defined]
-            f"it may feed nothing but a Merge."
-        )
-
-
 def mark_variable_reads(draft: Draft, chapter: Chapter) -> None:
-    """An Identity on a reference variable, and an Enter behind it, is that variable's value and stays as it is."""
+    """Mark every Identity on a reference variable, and every Enter behind one, as a read of that variable."""
     nodes, inputs = chapter.body.nodes, chapter.wiring.inputs
-    identities = [index for index, node in enumerate(nodes) if node.op == "Identity"]
-    queue = [index for index in identities if _op(chapter, inputs[index]) in REFERENCE_VARIABLES]
+    variables = {index for index, node in enumerate(nodes) if node.op in REFERENCE_VARIABLES}
+    reads = [i for i, node in enumerate(nodes) if node.op == "Identity" and inputs[i][0][0] in variables]
     enters: dict[int, list[int]] = {}
-    if queue:
-        for index, node in enumerate(nodes):
-            if node.op == "Enter":
-                enters.setdefault(inputs[index][0][0], []).append(index)
-    for read in queue:
-        queue.extend(enters.get(read, ()))
+    for index, node in enumerate(nodes if reads else ()):
+        if node.op == "Enter":
+            enters.setdefault(inputs[index][0][0], []).append(index)
+    for read in reached(reads, lambda index: enters.get(index, ())):
         site = chapter.output_site(read, 0)
         if site >= 0:
             draft.sites[site] = draft.sites[site]._replace(role=Role.VARIABLE_READ)
-
-
-def _op(chapter: Chapter, sources: list[tuple[int, int]]) -> str:
-    node = sources[0][0]
-    return "" if node < 0 else chapter.body.nodes[node].op

@@ -1,1 +1,5 @@
-"""TODO room."""
+"""Shapes of values, inferred by TensorFlow without running anything that could take long or read files.
+
+In come bodies with their wires (`protos.wiring.WiredBody`) and the variables among their arguments
+(`variable_handles`), out comes the shape of each value. The door is `inference.Shapes`.
+"""

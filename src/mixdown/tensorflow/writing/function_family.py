@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from mixdown.core import Plan, Policy
     from mixdown.tensorflow.reading.read import Reading
-    from mixdown.tensorflow.shapes.inference import Handle
+    from mixdown.tensorflow.shapes.variable_handles import Handle
 
 PARTNERS = ("forward_function_name", "backward_function_name")
 """Attributes by which the functions of one group name each other."""

@@ -12,9 +12,9 @@ from mixdown.errors import GraphError, PolicyError
 from mixdown.reports import Report
 from mixdown.reports.build import Facts, graph_report
 from mixdown.reports.rendering.blocks import summary
-from mixdown.tensorflow.explaining.products import products
 from mixdown.tensorflow.protos.bodies import graph_body
 from mixdown.tensorflow.protos.wiring import LONGEST_PORT
+from mixdown.tensorflow.reading.products import products
 from mixdown.tensorflow.reading.read import read
 from mixdown.tensorflow.runtime.gc_pause import collector_paused
 from mixdown.tensorflow.runtime.source_lines import of_graph_def
