@@ -100,6 +100,14 @@ class Names:
                     self.everywhere |= {str(key.value) for key in node.keys if isinstance(key, ast.Constant)}
         self.everywhere |= own
 
+    def inside(self, package: str) -> set[str]:
+        """Return the modules of a package and what they define."""
+        modules = [module for module in self.trees if module == package or module.startswith(f"{package}.")]
+        bodies = (self.trees[module].body for module in modules)
+        own = ([node for node in body if not isinstance(node, ast.Import | ast.ImportFrom)] for body in bodies)
+        defined = {name for body in own for name in _bound(body)}
+        return defined | {module.rpartition(".")[2] for module in modules if module != package}
+
     def has(self, mention: Mention) -> bool:
         """Whether a name that a docstring mentions exists."""
         name = mention.name.removesuffix("()")
