@@ -143,7 +143,7 @@ def test_comparison_shows_what_changed_with_both_reasons(browser: Browser) -> No
     assert column(browser, "casts-removed", 0)[0] == "encoder/query/MatMul"
     assert len(column(browser, "casts-removed", 0)) == len(before.graphs[0].casts)
     assert browser.rows("casts-added") == []
-    assert browser.rows("totals")[0] == ["Low ops", "5", "0", "\N{MINUS SIGN}5"]
+    assert browser.rows("totals")[0] == ["16-bit ops", "5", "0", "\N{MINUS SIGN}5"]
 
 
 def test_graphs_in_one_report_only_are_named(browser: Browser) -> None:

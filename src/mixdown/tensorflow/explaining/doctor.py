@@ -39,7 +39,7 @@ class Finding(NamedTuple):
 
     subject: str
     state: Literal["ok", "note", "problem"]
-    told: str
+    message: str
     way_out: str = ""
 
 
