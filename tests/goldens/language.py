@@ -12,7 +12,7 @@ policy rules=tf-2.21          fields of the policy; the strategy is grappler unl
 shape h 32 64                 the shape of the output of h; ? is an unknown dimension
 compiled                      all ops are compiled by XLA
 work h 1000                   the number of operations of the product h
-measured product=0.5          a measured machine: the time of a family of ops in 16 bits, relative to float32 (default 1)
+measured product=0.5          a measured machine: time of a family of ops in 16 bits, relative to float32 (default 1)
 deny name=enc                 an override; likewise allow, infer, clear, keep
 """
 
