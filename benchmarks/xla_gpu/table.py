@@ -1,8 +1,8 @@
 """Bytes that the kernels of a training step read and write, as compiled by XLA's GPU compiler: `make bench-gpu`.
 
 Four models are compiled in float32, under Keras's policy `mixed_float16`, as rewritten by TensorFlow's own pass, and as
-rewritten by mixdown. No GPU is needed: XLA compiles for the devices described in `a100.txtpb` and `h100.txtpb`. All four
-models together take about six minutes on two cores, most of it for ResNet50.
+rewritten by mixdown. No GPU is needed: XLA compiles for the devices described in `a100.txtpb` and `h100.txtpb`. All
+four models together take about six minutes on two cores, most of it for ResNet50.
 """
 
 import argparse
