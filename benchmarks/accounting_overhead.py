@@ -1,9 +1,10 @@
-"""What the books cost that are always kept: a training step with them, and the same step with the loss scale alone.
+"""Time that counting and logging skipped steps takes: a training step with it, and with the loss scale alone.
 
-Run `python benchmarks/accounting_overhead.py`. The two steps are taken in turn, round after round, in one process; the
-first ratio is the median over rounds of the ratio within a round. A step is long and the books are short, so on a busy
-machine that ratio is mostly noise: the last column is the time of keeping the books alone, many times over (with the
-scale, less without), as a part of the step. `--clock cpu` counts the CPU seconds of this process instead of wall time.
+Run `python benchmarks/accounting_overhead.py`. The two steps are run in turns in one process; the first ratio is the
+median over rounds of the ratio within a round. Counting takes very little of a step, so on a busy machine that ratio is
+mostly noise. The last column is therefore measured without training: the time of many updates of scale and counters,
+minus the time of as many updates of the scale alone, relative to the step. In the output, "books" are the counters and
+the log. `--clock cpu` measures the CPU time of this process instead of wall time.
 """
 
 import argparse
@@ -26,7 +27,7 @@ from mixdown.tensorflow.loss_scaling.branching import where
 from mixdown.tensorflow.loss_scaling.optimizers.keras3 import Keras3LossScaleOptimizer
 
 LINE = "{:>9} | {:<5} | {:>13} | {:>12} | {:>10}"
-TIMES = 200  # books kept in one call, to be measurable
+TIMES = 200  # updates of the counters in one call, so that they take long enough to be measured
 
 
 class WithoutBooks(Keras3LossScaleOptimizer):

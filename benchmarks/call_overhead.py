@@ -1,8 +1,8 @@
-"""What the call boundary adds to the call of a tiny tf.function, in microseconds. Target: at most 3 a call.
+"""Time that mixdown's hook adds to the call of a tiny tf.function, in microseconds. Target: at most 3 per call.
 
-Run `python benchmarks/call_overhead.py`. Every way to make the call takes its turn, round after round, in one process.
-A tiny call takes some hundred microseconds, and a busy machine adds noise of as much, so the best round of each way is
-shown; and the boundary is also measured alone, with nothing behind it, where the noise is small.
+Run `python benchmarks/call_overhead.py`. The different ways to make the call are timed in turns in one process. A tiny
+call takes about a hundred microseconds, and a busy machine adds as much noise, so the best round of each way is shown.
+The hook ("the boundary") is also measured without a call behind it, where there is little noise.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from mixdown.tensorflow import install
 from mixdown.tensorflow.calls import active_policy, call_hook
 
 POLICY = mixdown.Policy(devices="all")
-CALLS = 50  # in a row, before the next way takes its turn
+CALLS = 50  # calls in a row per way and round
 LINE = "{:<46} | {:>8} | {:>8}"
 
 
@@ -30,12 +30,12 @@ class Way(NamedTuple):
 
     name: str
     call: Callable[[], object]
-    hooked: bool  # whether mixdown's boundary is in place
+    hooked: bool  # whether mixdown's hook is installed
     policy: mixdown.Policy | None = None  # in force
 
 
 def pairs() -> list[list[Way]]:
-    """Ways to make a call, in groups that have the same work to do; the first of each has no boundary to pass."""
+    """Ways to make a call, in groups that do the same work; the first of each group has no hook."""
     x = tf.constant([[300.0]])
     square = tf.function(lambda x: tf.matmul(x, x), autograph=False)
     double = tf.function(lambda x: x + x, autograph=False)
@@ -77,11 +77,11 @@ def pairs() -> list[list[Way]]:
 
 
 def _nothing(_context: Any, _name: bytes, _inputs: Any, _outputs: int) -> None:
-    """A runtime that has nothing to do."""
+    """A runtime that does nothing."""
 
 
 def microseconds(way: Way) -> float:
-    """Time of one call, the mean of many in a row."""
+    """The time of one call: the mean of CALLS calls in a row."""
     (call_hook.install if way.hooked else call_hook.uninstall)()
     with active_policy.scope(way.policy):
         way.call()

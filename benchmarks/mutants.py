@@ -1,9 +1,9 @@
-"""Mutation check of the pure parts: `python benchmarks/mutants.py` breaks them in one place after the other.
+"""Mutation testing of `core/` and `scaling/`: `python benchmarks/mutants.py` runs their tests on faulty copies.
 
-A mutant is one module of `core/` or `scaling/` with one small fault: a comparison turned round, a number off by one, an
-`and` for an `or`, a condition negated, a statement left out. Each runs in a process of its own against the tests of
-these folders; it is killed if one of them fails, or never ends. What survives is printed: a test is missing there, or
-the fault makes no difference. `--sample` takes some at random, by `--seed`; `make mutants` takes the default.
+A mutant is one module with one small fault: a changed comparison, a number off by one, an `and` for an `or`, a negated
+condition, a removed statement. The tests of these folders run on each mutant in a separate process. A mutant is killed
+if a test fails or does not end. Mutants that survive are printed: either a test is missing, or the fault makes no
+difference. `--sample` and `--seed` choose a random sample; `make mutants` uses the default sample.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("core", "scaling")
 TESTS = ("tests/core/test_goldens.py", "tests/core", "tests/scaling", "tests/rules/test_rule_sets.py")
 PATIENCE = 300
-"""Seconds after which a mutant counts as one that never ends."""
+"""Seconds after which the tests of a mutant are taken not to end."""
 
 COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE,
@@ -55,7 +55,7 @@ OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
 
 
 class Mutant(NamedTuple):
-    """A fault: in which module, at which node of its tree, in which line, and what it is."""
+    """A fault: its module, the index of the changed node in the syntax tree, the line, and a description."""
 
     module: str
     node: int
@@ -63,7 +63,7 @@ class Mutant(NamedTuple):
     fault: str
 
     def source(self) -> str:
-        """The module with the fault in it."""
+        """The source of the module with the fault."""
         tree = ast.parse(path_of(self.module).read_text(encoding="utf-8"))
         if self.fault:
             broken(list(ast.walk(tree))[self.node])
@@ -79,7 +79,7 @@ def path_of(module: str) -> Path:
 
 
 def mutants() -> Iterator[Mutant]:
-    """All of them, file by file."""
+    """All mutants, file by file."""
     for folder in FOLDERS:
         for path in sorted((ROOT / "src/mixdown" / folder).rglob("*.py")):
             if path.stem != "__init__":
@@ -87,7 +87,7 @@ def mutants() -> Iterator[Mutant]:
 
 
 def of_module(name: str) -> Iterator[Mutant]:
-    """Every fault in one module."""
+    """All mutants of one module."""
     for index, node in enumerate(list(ast.walk(ast.parse(path_of(name).read_text(encoding="utf-8"))))):
         line = getattr(node, "lineno", 0)
         if not is_for_types(node) and (fault := broken(node)):
@@ -95,7 +95,7 @@ def of_module(name: str) -> Iterator[Mutant]:
 
 
 def broken(node: ast.AST) -> str:
-    """Break a node in place, and say how; "" if there is nothing to break."""
+    """Put a fault into a node, in place; returns its description, "" if the node cannot have one."""
     fault = ""
     match node:
         case ast.Compare(ops=[op]) if type(op) in COMPARISONS:
@@ -129,12 +129,12 @@ def broken(node: ast.AST) -> str:
 
 
 def is_for_types(node: ast.AST) -> bool:
-    """Whether what is below is read by type checkers alone."""
+    """Whether a node is an `if TYPE_CHECKING` block."""
     return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
 
 
 def is_annotation(node: ast.BinOp) -> bool:
-    """Whether this is a union of types, which nothing reads at run time."""
+    """Whether a node is a union of types, which has no effect at run time."""
     return isinstance(node.op, ast.BitOr) and any(
         (isinstance(side, ast.Constant) and side.value is None)
         or (isinstance(side, ast.Name) and (side.id[0].isupper() or side.id in ("str", "int", "float", "bool")))
@@ -143,22 +143,22 @@ def is_annotation(node: ast.BinOp) -> bool:
 
 
 class Substitute(MetaPathFinder, Loader):
-    """Gives Python the mutant in place of the module."""
+    """An import hook that loads the mutant in place of the module."""
 
     def __init__(self, mutant: Mutant) -> None:
         self.mutant = mutant
 
     def find_spec(self, fullname: str, _path: object, _target: object = None) -> ModuleSpec | None:
-        """Where the mutant is."""
+        """The spec of the mutant, None for other modules."""
         return ModuleSpec(fullname, self) if fullname == self.mutant.module else None
 
     def exec_module(self, module: ModuleType) -> None:
-        """Run it."""
+        """Execute the mutant's source."""
         exec(compile(self.mutant.source(), self.mutant.module, "exec"), module.__dict__)  # noqa: S102 - our own source
 
 
 def is_killed(mutant: Mutant) -> bool:
-    """Whether a test fails, or nothing ends, with the mutant in place."""
+    """Whether a test fails, or the tests do not end, with the mutant in place."""
     child = os.fork()
     if child == 0:
         os.setsid()
@@ -182,20 +182,20 @@ def run_tests(mutant: Mutant) -> int:
     import pytest  # noqa: PLC0415 - imported by the parent before
 
     sys.meta_path.insert(0, Substitute(mutant))
-    # A mutant that raises where it is imported is killed too: pytest then exits with an error.
+    # A mutant that raises an error on import is killed too: pytest then exits with an error code.
     options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not slow", "--rootdir", str(ROOT)]
     return int(pytest.main([*options, *TESTS]))
 
 
 def preload() -> None:
-    """Import what every child needs, except what is mutated."""
+    """Import what all child processes need, except the modules that are mutated."""
     import numpy as np  # noqa: F401, PLC0415 - for the children
     import pytest  # noqa: F401, PLC0415 - the same
     import scipy.sparse.csgraph  # noqa: F401, PLC0415 - the same
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Try mutants, name the survivors, and print how many were killed."""
+    """Run the tests on the mutants, print the survivors and how many were killed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sample", type=int, default=150, help="how many mutants to try, 0 for all (default: 150)")
     parser.add_argument("--seed", type=int, default=1)

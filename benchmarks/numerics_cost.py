@@ -1,12 +1,12 @@
-"""What the numerics tools cost: time of a probed step over the time of the step as it is.
+"""Time that the numerics tools take: a step with probes, relative to the same step without.
 
-Run `python benchmarks/numerics_cost.py`. Each pair is taken in turn, round after round, in one process; a ratio is the
-median over rounds of the ratio within a round. `locate` runs the mixed step, so it is held against the mixed step;
-`statistics` runs float32, so it is held against the float32 step. Building the probed copy happens once and is printed
-by itself. Targets: locate below 5, statistics below 3. "off" is the fastest mixed step after the tools were used over
-the fastest before: nothing stays behind, so 1 but for the machine's own noise. On a machine that others use too,
-`--clock cpu` counts the CPU seconds of this process instead of the wall time. In "small" a step takes about a
-millisecond, and what every probe costs by itself shows.
+Run `python benchmarks/numerics_cost.py`. The steps are run in turns in one process; a ratio is the median over rounds
+of the ratio within a round. `locate` runs the mixed-precision step and is compared with it; `statistics` runs in
+float32 and is compared with the float32 step. Building the probed copy happens once and is printed separately. Targets:
+locate below 5, statistics below 3. "off" is the fastest mixed step after the tools were used, relative to the fastest
+before: 1 except for noise, because the tools leave nothing behind. On a busy machine, use `--clock cpu`, which measures
+the CPU time of this process instead of wall time. In the model "small" a step takes about a millisecond, so that the
+overhead per probe shows.
 """
 
 import argparse
@@ -63,7 +63,7 @@ def perceptron() -> tuple[Any, tuple[int, ...]]:
 
 
 def small() -> tuple[Any, tuple[int, ...]]:
-    """So little work that what every op costs by itself shows."""
+    """Layers so small that the overhead per op dominates."""
     x = inputs = keras.Input([64])
     for _ in range(4):
         x = keras.layers.Dense(64, activation="relu")(x)
@@ -93,14 +93,14 @@ def training_step(name: str) -> Step:
 
 
 def seconds(step: Step, clock: Clock) -> float:
-    """Time of one step, result on the host."""
+    """The time of one step, including the copy of its result to the host."""
     start = clock()
     step()
     return clock() - start
 
 
 def mixed(step: Step) -> Step:
-    """The step as it runs with mixed precision in force."""
+    """The step in mixed precision."""
 
     def call() -> object:
         with mixdown.rewriting(POLICY):

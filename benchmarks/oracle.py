@@ -1,7 +1,8 @@
-"""TensorFlow's own mixed-precision pass, run from Python on any GraphDef: what parity is measured against.
+"""TensorFlow's own mixed-precision pass, run from Python on any GraphDef: the reference for the parity tests.
 
-`theirs` runs it, `differences` compares two rewrites of one graph. No GPU is needed: the emulating CPU mode
-with emulation switched off uses the GPU's lists and procedure and truly changes types to float16.
+`theirs` runs the pass; `differences` in `rewrite_difference` compares two rewrites of one graph. No GPU is needed: the
+CPU mode of the pass, with its emulation of float16 switched off, uses the GPU's lists and procedure and really changes
+types.
 """
 
 import atexit
@@ -34,7 +35,7 @@ def theirs(graph_def: Any, fetches: Sequence[str], low: str) -> Any:
         low: "float16" or "bfloat16".
 
     Returns:
-        A new GraphDef whose nodes stand on the devices they stood on before.
+        A new GraphDef whose nodes have the same devices as before.
     """
     rewritten = optimize(placed(graph_def), fetches, low)
     restore_devices(rewritten, {node.name: node.device for node in graph_def.node})
@@ -42,7 +43,7 @@ def theirs(graph_def: Any, fetches: Sequence[str], low: str) -> Any:
 
 
 def placed(graph_def: Any) -> Any:
-    """Copy a graph and put every node that stands nowhere on the CPU, as a session would."""
+    """Copy a graph and place every node without a device on the CPU, as a session would."""
     copy = tf.compat.v1.GraphDef()
     copy.CopyFrom(graph_def)
     for node in copy.node:
@@ -51,14 +52,14 @@ def placed(graph_def: Any) -> Any:
 
 
 def restore_devices(rewritten: Any, devices: dict[str, str]) -> None:
-    """Undo the placement; an inserted cast stands where its producer stands."""
+    """Undo the placement; an inserted cast gets the device of its producer."""
     for node in rewritten.node:
         origin = node.name if node.name in devices else node.input[0].split(":")[0]
         node.device = devices[origin]
 
 
 def optimize(graph_def: Any, fetches: Sequence[str], low: str) -> Any:
-    """Run the pass on a placed graph: float16 here, bfloat16 in a process that has oneDNN switched on."""
+    """Run the pass on a placed graph: for float16 in this process, for bfloat16 in one with oneDNN enabled."""
     if low == "float16":
         return run_pass(graph_def, fetches, low)
     request = (graph_def.SerializeToString(), tuple(fetches), low)
@@ -66,7 +67,7 @@ def optimize(graph_def: Any, fetches: Sequence[str], low: str) -> Any:
 
 
 def run_pass(graph_def: Any, fetches: Sequence[str], low: str) -> Any:
-    """Make the one OptimizeGraph call, with no optimizer but the mixed-precision pass."""
+    """Call OptimizeGraph with the mixed-precision pass as the only optimizer."""
     config = tf.compat.v1.ConfigProto()
     options = config.graph_options.rewrite_options
     options.min_graph_nodes = -1
@@ -82,7 +83,7 @@ def run_pass(graph_def: Any, fetches: Sequence[str], low: str) -> Any:
 
 @contextmanager
 def real_half_types() -> Iterator[None]:
-    """Switch the emulation of float16 off; the pass reads the variable at every call."""
+    """Switch off the emulation of float16; the pass reads the environment variable at every call."""
     before = os.environ.get(EMULATE)
     os.environ[EMULATE] = "0"
     try:
@@ -94,7 +95,7 @@ def real_half_types() -> Iterator[None]:
 
 
 class PassProcess:
-    """A child process that runs the pass: oneDNN must be switched on before TensorFlow starts."""
+    """A child process that runs the pass, because oneDNN must be enabled before TensorFlow starts."""
 
     def __init__(self) -> None:
         environment = {**os.environ, "TF_ENABLE_ONEDNN_OPTS": "1", "CUDA_VISIBLE_DEVICES": "-1"}
@@ -108,7 +109,7 @@ class PassProcess:
         atexit.register(self.close)
 
     def ask(self, request: tuple[bytes, tuple[str, ...], str]) -> bytes:
-        """Send one graph, return it rewritten; an error over there is raised here."""
+        """Send one graph and return it rewritten; raises the error that the child process sends back."""
         assert self._child.stdin
         assert self._child.stdout
         pickle.dump(request, self._child.stdin)
@@ -119,7 +120,7 @@ class PassProcess:
         return answer
 
     def close(self) -> None:
-        """End the child: it stops when its input does."""
+        """End the child process by closing its input."""
         for pipe in (self._child.stdin, self._child.stdout):
             assert pipe
             pipe.close()
@@ -128,12 +129,12 @@ class PassProcess:
 
 @cache
 def onednn_process() -> PassProcess:
-    """Start the child on first use and keep it."""
+    """The child process, started on first use."""
     return PassProcess()
 
 
 def next_request() -> tuple[bytes, tuple[str, ...], str] | None:
-    """Read a request, or None if the parent has closed the pipe."""
+    """Read a request; None if the parent process has closed the pipe."""
     try:
         request: tuple[bytes, tuple[str, ...], str] = pickle.load(sys.stdin.buffer)  # noqa: S301 - from our own parent
     except EOFError:
@@ -142,7 +143,7 @@ def next_request() -> tuple[bytes, tuple[str, ...], str] | None:
 
 
 def serve() -> None:
-    """Answer requests until there are no more; only answers may go to standard output."""
+    """Answer requests until the input ends; nothing else may be written to standard output."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     while request := next_request():

@@ -1,7 +1,8 @@
-"""How soon the page of a large report can be used in headless Chromium, and how large the file is.
+"""How long headless Chromium takes to open the page of a large report, and how large the file is.
 
-The report is that of a real training step; `--ops` repeats its ops until there are so many. Times count from the start
-of the navigation, and the median of several openings is shown. `--picture` also keeps a picture of the page.
+The report is that of a real training step; its ops are repeated until there are `--ops` of them. Times are measured
+from the start of the navigation; the median of several openings is shown. `--picture` also saves a screenshot of the
+page.
 """
 
 import argparse
@@ -39,7 +40,7 @@ SEARCH = """
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print one row for the report as it is, and one for so many ops."""
+    """Print one row for the report as it is, and one for the report with `--ops` ops."""
     parser = argparse.ArgumentParser(
         description=__doc__, epilog=EXAMPLE, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -70,7 +71,7 @@ def training_step(name: str) -> GraphReport:
 
 
 def grown(graph: GraphReport, size: int) -> GraphReport:
-    """The graph with copies of its ops beside it, until there are so many ops."""
+    """The graph with copies of its ops added, until it has `size` ops."""
     ops = list(graph.ops)
     while len(ops) < size:
         ops += [copied(op, len(ops)) for op in graph.ops]
@@ -79,12 +80,12 @@ def grown(graph: GraphReport, size: int) -> GraphReport:
 
 
 def copied(op: OpRow, start: int) -> OpRow:
-    """An op of a copy that begins at this index; its causes stay those of the original."""
+    """A copy of an op for the copy of the graph that begins at index `start`; its causes stay those of the original."""
     return replace(op, name=f"copy_{start}/{op.name}", inputs=tuple(start + each for each in op.inputs))
 
 
 def print_openings(browser: Browser, graphs: Sequence[GraphReport], repeat: int) -> None:
-    """Print size, first paint, usable, and one search, for each graph."""
+    """Print for each graph the size of its page, and the time until first paint, until usable, and of one search."""
     print(f"Opening a report in headless Chromium, median of {repeat}; mixdown {mixdown.__version__}\n")
     print(f"{'graph':12} {'ops':>7} {'file KB':>8} {'first paint ms':>15} {'usable ms':>10} {'search ms':>10}")
     for graph in graphs:
@@ -96,7 +97,7 @@ def print_openings(browser: Browser, graphs: Sequence[GraphReport], repeat: int)
 
 
 def opened(browser: Browser, html: str) -> list[float]:
-    """Milliseconds until the first paint and until all is drawn, and those of one search."""
+    """Milliseconds until the first paint, until everything is drawn, and for one search."""
     browser.open(html)
     while None in (marks := browser.script(MARKS)):
         browser.settle()  # Chromium reports a paint some frames after it
@@ -104,7 +105,7 @@ def opened(browser: Browser, html: str) -> list[float]:
 
 
 def take_picture(browser: Browser, graph: GraphReport, path: Path) -> None:
-    """Keep a picture of the page with the longest chain of causes open."""
+    """Save a screenshot of the page with the longest chain of causes open."""
     versions = {"mixdown": mixdown.__version__, "tensorflow": tf.__version__}
     browser.open(page(Report(f"one training step of {graph.name}", versions, (graph,))), width=1440, height=960)
     browser.script("location.hash = `#/0/op/${arguments[0]}`", longest(graph))
@@ -114,12 +115,12 @@ def take_picture(browser: Browser, graph: GraphReport, path: Path) -> None:
 
 
 def longest(graph: GraphReport) -> int:
-    """The op with the most causes behind it."""
+    """The op with the most direct and indirect causes."""
     return max(range(len(graph.ops)), key=lambda op: len(behind(graph, op)))
 
 
 def behind(graph: GraphReport, op: int) -> list[int]:
-    """All ops that are causes of this one, each once."""
+    """The op and all its direct and indirect causes, each once."""
     found = [op]
     for here in found:
         causes = (cause for site in graph.ops[here].sites for cause in site.because)

@@ -1,9 +1,9 @@
-"""Peak memory of training a VGG-style network on the CPU, mixed against float32.
+"""Peak memory of training a VGG-style network on the CPU in mixed precision, relative to float32.
 
-Run `python benchmarks/peak_memory.py`. Each measurement is a process of its own: the most memory it ever held, less
-what it held just before the first step. Not compiled by XLA, which has its own allocator. Target: a ratio of at most
-0.65. Some 250 MB of the peak are TensorFlow's own, in either precision (its first step sets up much), so that a network
-must be of some size to show what the activations take.
+Run `python benchmarks/peak_memory.py`. Each measurement runs in a separate process: the peak memory, minus the memory
+just before the first step. The network is not compiled by XLA, which has its own allocator. Target: a ratio of at most
+0.65. About 250 MB of the peak are TensorFlow's own set-up in the first step, in either precision, so the network must
+be large enough for its activations to matter.
 """
 
 import argparse
@@ -28,7 +28,7 @@ VARIANTS = ("float32", "float16")
 
 
 def train(variant: str) -> None:
-    """Take a few steps in one precision and print the megabytes they took."""
+    """Run a few steps in one precision and print how many megabytes they took."""
     import keras  # noqa: PLC0415 - only the measuring process pays for it
 
     keras.utils.set_random_seed(1)
@@ -62,14 +62,14 @@ def _peak() -> float:
 
 
 def megabytes(variant: str) -> float:
-    """What a fresh process measures."""
+    """The peak memory in megabytes, measured in a new process."""
     command = [sys.executable, __file__, "--measure", variant]
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout  # noqa: S603 - this script
     return float(printed.splitlines()[-1])
 
 
 def main() -> None:
-    """Measure in child processes and print the ratios, or be such a child."""
+    """Measure in child processes and print the ratios; with `--measure`, be such a child process."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--measure", choices=VARIANTS, help="measure this in this process")

@@ -1,7 +1,7 @@
-"""What a training step's forward and backward pass holds: ops in 16 bits, casts, and bytes moved. Start with `graphs`.
+"""16-bit ops, casts and bytes moved in the forward and backward pass of a training step. Start with `graphs`.
 
-All graphs are measured in one way, whoever made them: every op reads its inputs and writes its outputs, every cast is a
-kernel of its own; ops that only hand a buffer on move nothing.
+The graphs of all tools are measured in the same way: every op reads its inputs and writes its outputs, and every cast
+is a kernel of its own; ops that only pass a buffer on move nothing.
 """
 
 from math import prod
@@ -17,11 +17,11 @@ from mixdown.rules.tensorflow_traits import TRAITS
 
 FLOATS = (tf.float32, tf.float16)
 SOURCES = frozenset({"Const", "Placeholder", "ReadVariableOp"})
-"""What only brings values in."""
+"""Kinds that only provide values; they are not counted."""
 
 
 class Measured(NamedTuple):
-    """A graph in numbers."""
+    """The figures of one graph."""
 
     low: int
     ops: int
@@ -30,7 +30,7 @@ class Measured(NamedTuple):
 
 
 def graphs(name: str) -> dict[str, Measured]:
-    """One model's forward and backward pass as every tool has it."""
+    """The figures of one model's forward and backward pass, by tool."""
     plain, fetches = traced(name, "float32")
     mixed, _ = traced(name, "mixed_float16")
     policy = mixdown.Policy(devices="all")
@@ -45,7 +45,7 @@ def graphs(name: str) -> dict[str, Measured]:
 
 
 def traced(name: str, policy: str) -> tuple[Any, list[str]]:
-    """The graph of a model's loss and gradients under a Keras policy, and what to fetch from it."""
+    """The graph of a model's loss and gradients under a Keras dtype policy, and the names of its fetches."""
     keras.config.set_dtype_policy(policy)
     try:
         model = build(name)
@@ -66,7 +66,7 @@ def traced(name: str, policy: str) -> tuple[Any, list[str]]:
 
 
 def sizes_in(graph_def: Any) -> dict[str, list[int]]:
-    """How many numbers each output of every node holds."""
+    """The number of elements of each output of every node."""
     return {
         node.name: [prod(size.size for size in shape.dim) for shape in node.attr["_output_shapes"].list.shape]
         for node in graph_def.node
@@ -89,17 +89,17 @@ def measured(graph_def: Any, sizes: dict[str, list[int]]) -> Measured:
 
 
 def floats(op: Any) -> list[Any]:
-    """What an op reads and makes that is float32 or float16."""
+    """The inputs and outputs of an op that are float32 or float16."""
     return [tensor for tensor in (*op.inputs, *op.outputs) if tensor.dtype in FLOATS]
 
 
 def is_cast(op: Any) -> bool:
-    """Whether an op converts between float32 and float16, other than a constant, which is converted once for all."""
+    """Whether an op casts between float32 and float16; casts of constants are not counted, they are folded."""
     return op.type == "Cast" and len(floats(op)) == 2 and op.inputs[0].op.type != "Const"
 
 
 def moved(tensor: Any, sizes: dict[str, list[int]]) -> int:
-    """The bytes of a tensor; a cast that a rewrite put in has the shape of what it casts."""
+    """The bytes of a tensor; a cast that a rewrite inserted has the shape of its input."""
     op = tensor.op
     if not sizes.get(op.name):
         return moved(op.inputs[0], sizes) // op.inputs[0].dtype.size * tensor.dtype.size

@@ -1,6 +1,6 @@
-"""The models of the comparison with peers, and the digits of scikit-learn that they learn. Start with `MODELS`.
+"""The models for the comparison with peers, and scikit-learn's digits as training data. Start with `MODELS`.
 
-Every model takes the 8 by 8 pixels of a digit as a vector of 64 numbers and gives ten logits.
+Every model takes the 8 by 8 pixels of a digit as a vector of 64 numbers and returns ten logits.
 """
 
 from collections.abc import Callable
@@ -48,15 +48,15 @@ def transformer(x: Any) -> Any:
 
 
 def embedding(x: Any) -> Any:
-    """Pairs of neighbouring pixels as words, 17 * 17 of them at 64 places: a table larger than what a batch reads."""
+    """Pairs of neighbouring pixels as words, 17 * 17 for each of 64 positions: a batch reads few rows of the table."""
     return layers.Dense(64, "relu")(layers.Flatten()(layers.Embedding(17 * 17 * 64, 16)(Words(dtype="float32")(x))))
 
 
 class Words(keras.layers.Layer):
-    """The number of the word at each place."""
+    """Computes the number of the word at each position."""
 
     def call(self, pixels: Any) -> Any:
-        """Combine a pixel, its neighbour and its place."""
+        """Combine each pixel with its neighbour and its position."""
         brightness = keras.ops.cast(pixels * 16.0, "int32")
         neighbour = keras.ops.roll(brightness, -1, axis=1)
         return brightness + 17 * neighbour + 17 * 17 * keras.ops.arange(64, dtype="int32")
@@ -72,14 +72,14 @@ MODELS: dict[str, Callable[[Any], Any]] = {
 
 
 def build(name: str, seed: int = 1) -> Any:
-    """A fresh model, the same weights for a seed; its logits are float32, as Keras's guide asks for."""
+    """A new model with weights that depend on the seed only; its logits are float32, as Keras's guide recommends."""
     keras.utils.set_random_seed(seed)
     inputs = keras.Input([64])
     return keras.Model(inputs, layers.Dense(10, dtype="float32")(MODELS[name](inputs)))
 
 
 def digits() -> tuple[Any, Any, Any, Any]:
-    """Pixels from 0 to 1 and labels: those to learn from, then those to be tested with."""
+    """Pixels from 0 to 1 and labels: of the training set, then of the test set."""
     data = load_digits()
     x, y = (data.data / 16.0).astype("float32"), data.target.astype("int32")
     order = np.random.default_rng(SEEDS[0]).permutation(len(x))

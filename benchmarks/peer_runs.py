@@ -1,6 +1,6 @@
-"""What each tool does when it trains: whether `fit` takes it, what it learns, and what becomes of bad steps.
+"""Training with each tool: whether it works with `fit`, the accuracy, and what happens to steps with Inf or NaN.
 
-Start with `RUNS`: every entry is one process, which prints what came of it as JSON.
+Start with `RUNS`: every entry runs in one process, which prints its results as JSON.
 """
 
 from collections.abc import Callable
@@ -19,21 +19,21 @@ import mixdown
 EPOCHS = 10
 BAD_STEPS, STEPS = (3, 7, 8, 12, 18), 20
 TINY = 1e-6
-"""A gradient so small that its scale may grow until nothing is left above it."""
+"""A gradient so small that it does not overflow before the scale has grown to its limit."""
 
 
 def measure_graphs(_: Tool) -> dict[str, Any]:
-    """Every model's graph, as every tool has it."""
+    """The figures of every model's graph, by tool."""
     return {name: {tool: counted._asdict() for tool, counted in graphs(name).items()} for name in MODELS}
 
 
 def learn(tool: Tool) -> dict[str, Any]:
-    """Test accuracies per model, one a seed, after the same batches in the same order."""
+    """Test accuracies by model, one per seed, after the same batches in the same order."""
     return {name: [accuracy(tool, name, seed) for seed in SEEDS] for name in MODELS}
 
 
 def accuracy(tool: Tool, name: str, seed: int) -> float:
-    """Train one model, and count which test digits it reads correctly."""
+    """Train one model and return its accuracy on the test set."""
     x, y, test_x, test_y = digits()
     keras.config.set_dtype_policy(tool.policy)
     model, optimizer = build(name, seed), tool.wrap()
@@ -52,7 +52,7 @@ def accuracy(tool: Tool, name: str, seed: int) -> float:
 
 
 def fit(tool: Tool) -> str:
-    """Whether the documented lines work: wrap a Keras optimizer, compile, fit."""
+    """Whether the documented usage works: wrap a Keras optimizer, compile, fit."""
     enable: Callable[[Any], Any] = {
         "TensorFlow": tf.compat.v1.mixed_precision.enable_mixed_precision_graph_rewrite,
         "Mixdown": partial(mixdown.enable_mixed_precision_graph_rewrite, policy=mixdown.Policy(devices="all")),
@@ -71,12 +71,12 @@ def fit(tool: Tool) -> str:
 
 
 def scaling(tool: Tool) -> dict[str, Any]:
-    """What is told of skipped steps, and what two traces do to a scale."""
+    """Whether `fit` works, what is reported about skipped steps, and the loss scale in two sequences of steps."""
     return {"fit": fit(tool), "skips": skips(tool), "collapse": collapse(tool), "growth": growth(tool)}
 
 
 def skips(tool: Tool) -> str:
-    """What the tool tells after a few steps of which some were bad."""
+    """What the tool reports after STEPS steps, of which BAD_STEPS are not finite."""
     bench = Bench(tool)
     for number in range(STEPS):
         bench.step(np.nan if number in BAD_STEPS else 1.0)
@@ -107,7 +107,7 @@ def growth(tool: Tool) -> dict[str, Any]:
 
 
 def replicas(tool: Tool) -> dict[str, Any]:
-    """Three steps on two replicas; in the second one, the second replica alone meets a NaN."""
+    """Three steps on two replicas; in the second step, the gradients are NaN on the second replica only."""
     cpu = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
     strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
@@ -119,7 +119,7 @@ def replicas(tool: Tool) -> dict[str, Any]:
 
 
 class Bench:
-    """One weight vector under an optimizer; its gradient is whatever a step is called with."""
+    """One weight vector and an optimizer; the argument of a step is its gradient."""
 
     def __init__(self, tool: Tool, period: int = 2000, strategy: Any = None) -> None:
         self.optimizer = tool.wrap(period)
@@ -148,7 +148,7 @@ class Bench:
         )
 
     def state(self) -> dict[str, Any]:
-        """Whether the weights are still numbers."""
+        """Whether the weights are finite on all replicas."""
         parts = [self.weight] if self._strategy is None else self._strategy.experimental_local_results(self.weight)
         return {"finite": all(bool(np.isfinite(part.numpy()).all()) for part in parts)}
 

@@ -1,6 +1,6 @@
-"""The tools that are compared, each behind the same two functions: `wrap` an optimizer, and take a `step` with it.
+"""The tools that are compared, each with the same two functions: `wrap` an optimizer, and run a `step` with it.
 
-All of them train by stochastic gradient descent with momentum, whose arithmetic Keras and TensorFlow 1 share.
+All of them train by SGD with momentum, which Keras and TensorFlow 1 compute in the same way.
 """
 
 import contextlib
@@ -15,18 +15,18 @@ import mixdown
 v1 = tf.compat.v1
 RATE, MOMENTUM = 0.05, 0.9
 TENSORFLOWS_CHOICES = mixdown.Policy(rules="tf-2.21", strategy="grappler", devices="all")
-"""What TensorFlow 2.21's pass chooses, op for op, for a machine without the GPU that the pass itself waits for."""
+"""The choices of TensorFlow 2.21's pass, on any device; the pass itself needs a GPU."""
 
 Step = Callable[[Callable[[], Any], list[Any]], None]
 
 
 class Tool:
-    """float32, with nothing done to it."""
+    """Plain float32."""
 
     policy = "float32"
 
     def wrap(self, period: int = 2000) -> Any:
-        """An optimizer; its scale grows after so many good steps."""
+        """A wrapped optimizer whose scale grows after `period` good steps."""
         del period
         return sgd()
 
@@ -45,7 +45,7 @@ class Tool:
         return float(optimizer.dynamic_scale.value)
 
     def told(self, optimizer: Any) -> str:
-        """What the tool tells of steps that were skipped."""
+        """What the tool reports about skipped steps."""
         raise NotImplementedError
 
 
@@ -55,7 +55,7 @@ class Keras(Tool):
     policy = "mixed_float16"
 
     def wrap(self, period: int = 2000) -> Any:
-        """An optimizer; its scale grows after so many good steps."""
+        """A wrapped optimizer whose scale grows after `period` good steps."""
         return keras.optimizers.LossScaleOptimizer(sgd(), dynamic_growth_steps=period)
 
     def step(self, optimizer: Any, loss: Callable[[], Any], variables: list[Any]) -> None:
@@ -63,23 +63,23 @@ class Keras(Tool):
         super().step(optimizer, lambda: optimizer.scale_loss(loss()), variables)
 
     def told(self, optimizer: Any) -> str:
-        """Nothing but how many steps were applied."""
+        """Only the number of applied steps is known."""
         inner = int(optimizer.inner_optimizer.iterations.numpy())
         return f"no count; `iterations` {int(optimizer.iterations.numpy())}, the inner optimizer's {inner}"
 
 
 class Mixdown(Keras):
-    """mixdown, with every device admitted."""
+    """mixdown on all devices."""
 
     policy = "float32"
 
     def wrap(self, period: int = 2000) -> Any:
-        """An optimizer; its scale grows after so many good steps."""
+        """A wrapped optimizer whose scale grows after `period` good steps."""
         scale = mixdown.DynamicLossScale(increment_period=period)
         return mixdown.enable_mixed_precision_graph_rewrite(sgd(), scale, policy=mixdown.Policy(devices="all"))
 
     def told(self, optimizer: Any) -> str:
-        """The books."""
+        """The number of skipped steps, and the first variable whose gradient was not finite."""
         last = optimizer.offending_variables
         return (
             f"`skipped_steps` {optimizer.skipped_steps}, each with its step and variables ({last[0][0]}: {last[0][1]})"
@@ -90,11 +90,11 @@ class TensorFlow(Tool):
     """TensorFlow 2.21's own v1 call, which takes v1 optimizers only."""
 
     def wrap(self, period: int = 2000) -> Any:
-        """An optimizer; its scale grows after so many good steps."""
+        """A wrapped optimizer whose scale grows after `period` good steps."""
         scale = v1.mixed_precision.DynamicLossScale(increment_period=period)
         inner = v1.train.MomentumOptimizer(RATE, MOMENTUM)
         optimizer = v1.mixed_precision.enable_mixed_precision_graph_rewrite(inner, scale)
-        optimizer.global_step = tf.Variable(0, trainable=False)  # what its users count steps with
+        optimizer.global_step = tf.Variable(0, trainable=False)  # the step counter that its users pass
         return optimizer
 
     def step(self, optimizer: Any, loss: Callable[[], Any], variables: list[Any]) -> None:
@@ -103,7 +103,7 @@ class TensorFlow(Tool):
         optimizer.apply_gradients(pairs, global_step=optimizer.global_step)
 
     def rewriting(self) -> Any:
-        """TensorFlow's pass does not act without a GPU: its choices do."""
+        """Apply TensorFlow's choices: its pass does nothing without a GPU."""
         return mixdown.rewriting(TENSORFLOWS_CHOICES)
 
     def scale(self, optimizer: Any) -> float:
@@ -111,7 +111,7 @@ class TensorFlow(Tool):
         return float(optimizer._loss_scale())
 
     def told(self, optimizer: Any) -> str:
-        """Nothing but a `global_step`, where one is passed."""
+        """Only a `global_step` counts, if one is passed."""
         return f"no count; the `global_step` passed to it is {int(optimizer.global_step.numpy())}"
 
 
@@ -120,5 +120,5 @@ SCALERS = tuple(name for name in TOOLS if name != "float32")
 
 
 def sgd() -> Any:
-    """The optimizer that all use."""
+    """The optimizer that all tools use."""
     return keras.optimizers.SGD(RATE, momentum=MOMENTUM)

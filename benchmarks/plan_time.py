@@ -1,9 +1,10 @@
-"""How long one whole rewrite takes: ours (read, plan, apply) beside one call of TensorFlow's own pass.
+"""How long a complete rewrite takes (read, plan, apply), compared with one call of TensorFlow's own pass.
 
-Both run in this process, in turns, on the same graph in float16 with TensorFlow 2.21's rules, and both return a new
-GraphDef. Then two strategies beside each other, under the default lists: `optimal` needs shapes, which a graph may
-carry (`graph.as_graph_def(add_shapes=True)`) or TensorFlow has to work out. Last, how the time grows: one graph against
-ten disjoint copies of it. On a machine that others use too, `--clock cpu` counts this process's CPU seconds.
+Both run in turns in this process, on the same graph in float16 with TensorFlow 2.21's rules, and both return a new
+GraphDef. The second table compares the two strategies under the default lists: `optimal` needs shapes, which the graph
+may contain (`graph.as_graph_def(add_shapes=True)`) or TensorFlow has to infer. The last lines show how the time grows:
+ten disjoint copies of a graph compared with one. On a busy machine, use `--clock cpu`, which measures the CPU time of
+this process.
 """
 
 import argparse
@@ -34,7 +35,7 @@ EXAMPLE = "example: .venv/bin/python benchmarks/plan_time.py --graphs bert_base,
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the two tables."""
+    """Print all tables."""
     parser = argparse.ArgumentParser(
         description=__doc__, epilog=EXAMPLE, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -64,7 +65,7 @@ def print_ratios(names: Sequence[str], repeat: int) -> None:
 
 
 def print_strategies(name: str, repeat: int) -> None:
-    """Print how much longer the cheapest plan takes than TensorFlow's procedure, with and without shapes at hand."""
+    """Print how much longer `optimal` takes than `grappler`, with and without shapes in the graph."""
     bare = load(name)
     print(f"\nStrategies on {name}, whole rewrites")
     for what, sample in {"with shapes": with_shapes(bare), "without shapes": bare}.items():
@@ -74,7 +75,7 @@ def print_strategies(name: str, repeat: int) -> None:
 
 
 def with_shapes(sample: Sample) -> Sample:
-    """The same graph, with the shapes of all its values written down."""
+    """The same graph, with the shapes of all values in its attributes."""
     with tf.Graph().as_default() as graph:
         tf.import_graph_def(sample.graph_def, name="")
     return replace(sample, graph_def=graph.as_graph_def(add_shapes=True))
@@ -92,24 +93,24 @@ def print_growth(name: str, repeat: int) -> None:
 
 
 def our_rewrite(sample: Sample, policy: Policy = POLICY) -> Callable[[], Any]:
-    """One whole call of ours."""
+    """One complete rewrite by mixdown."""
     return lambda: rewrite_graph_def(sample.graph_def, sample.fetches, feeds=sample.feeds, policy=policy)
 
 
 def their_rewrite(sample: Sample) -> Callable[[], Any]:
-    """One whole call of theirs, on a graph that was placed before."""
+    """One call of TensorFlow's pass, on a graph that is already placed."""
     graph_def = placed(sample.graph_def)
     return lambda: run_pass(graph_def, sample.fetches, "float16")
 
 
 def medians(calls: Sequence[Callable[[], Any]], repeat: int) -> list[float]:
-    """Time the calls in turns, after one round that does not count."""
+    """The median times of the calls, run in turns; the first round is not counted."""
     rounds = [[seconds(call) for call in calls] for _ in range(repeat + 1)]
     return [statistics.median(times) for times in zip(*rounds[1:], strict=True)]
 
 
 def seconds(call: Callable[[], Any]) -> float:
-    """Time one call; the garbage of the one before is not its fault."""
+    """The time of one call, after collecting the garbage of the call before."""
     gc.collect()
     start = clock()
     call()
@@ -117,7 +118,7 @@ def seconds(call: Callable[[], Any]) -> float:
 
 
 def copies(sample: Sample, count: int) -> Sample:
-    """Repeat a graph under prefixed names, unconnected."""
+    """A graph with `count` unconnected copies of a graph, under prefixed names."""
     graph_def = tf.compat.v1.GraphDef(versions=sample.graph_def.versions)
     for index in range(count):
         for node in sample.graph_def.node:
@@ -133,7 +134,7 @@ def copies(sample: Sample, count: int) -> Sample:
 
 
 def prefixed(name: str, index: int) -> str:
-    """Put a node, tensor or control input under the scope of a copy."""
+    """The name of a node, tensor or control input in the scope of a copy."""
     return f"^copy{index}/{name[1:]}" if name.startswith("^") else f"copy{index}/{name}"
 
 

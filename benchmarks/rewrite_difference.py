@@ -14,7 +14,7 @@ FLOAT32 = tf.float32.as_datatype_enum
 
 @dataclass(frozen=True)
 class Conversion:
-    """A cast that a rewrite inserted, told apart by what it does and not by its name."""
+    """A cast that a rewrite inserted, identified by its input, dtype and readers, not by its name."""
 
     tensor: str
     to: str
@@ -51,7 +51,7 @@ def type_differences(nodes: dict[str, Any], ours: Any, theirs: Any) -> list[str]
 
 
 def types_of(nodes: dict[str, Any], graph_def: Any) -> dict[tuple[str, str], str]:
-    """Map (node, attribute) to what it holds, for the original nodes; the kind stands under "kind"."""
+    """Map (node, attribute) to its value, for the original nodes; the kind is under "kind"."""
     found: dict[tuple[str, str], str] = {}
     for node in graph_def.node:
         if node.name not in nodes:
@@ -65,12 +65,12 @@ def types_of(nodes: dict[str, Any], graph_def: Any) -> dict[tuple[str, str], str
 
 
 def only_renamed(before: Any, after: Any) -> bool:
-    """Tell whether a batch norm was renamed and nothing else."""
+    """Whether a batch norm was only renamed."""
     return UPGRADED.get(before.op) == after.op and {after.attr[key].type for key in "TU"} == {FLOAT32}
 
 
 def type_attributes(node: Any) -> Iterator[tuple[str, str]]:
-    """Yield the type attributes of a node, each element of a list by itself."""
+    """Yield the type attributes of a node, the elements of lists one by one."""
     for name, value in node.attr.items():
         if name.startswith("_"):
             continue
@@ -81,7 +81,7 @@ def type_attributes(node: Any) -> Iterator[tuple[str, str]]:
 
 
 def cast_differences(nodes: dict[str, Any], ours: Any, theirs: Any) -> list[str]:
-    """Compare the inserted casts, and the inputs that no cast was put on."""
+    """Compare the inserted casts, and the inputs without a cast."""
     our_wiring, their_wiring = (wiring_of(nodes, graph_def) for graph_def in (ours, theirs))
     only_ours, only_theirs = our_wiring - their_wiring, their_wiring - our_wiring
     return [
@@ -92,7 +92,7 @@ def cast_differences(nodes: dict[str, Any], ours: Any, theirs: Any) -> list[str]
 
 
 def wiring_of(nodes: dict[str, Any], graph_def: Any) -> Counter[Conversion]:
-    """Count the ways in which a tensor reaches a set of inputs: by an inserted cast or unchanged."""
+    """Count how tensors reach sets of inputs: through an inserted cast, or unchanged."""
     inserted = {node.name: node for node in graph_def.node if node.name not in nodes}
     strangers = [name for name, node in inserted.items() if node.op != "Cast"]
     assert not strangers, f"a rewrite inserts nothing but casts: {strangers}"
@@ -111,5 +111,5 @@ def wiring_of(nodes: dict[str, Any], graph_def: Any) -> Counter[Conversion]:
 
 
 def tensor_name(name: str) -> str:
-    """Spell output 0 out."""
+    """The name of a tensor with the index of its output, also if that is 0."""
     return name if ":" in name else f"{name}:0"

@@ -1,8 +1,8 @@
-"""What loss scaling costs: time of a Keras 3 training step with mixdown's wrapper, bare, and with Keras's own wrapper.
+"""Time of a Keras 3 training step with mixdown's loss scaling, with Keras's own, and without.
 
-Run `python benchmarks/scaler_overhead.py`. The three steps are taken in turn, round after round, in one process, so
-that whatever else the machine does hits all of them; a ratio is the median over rounds of the ratio within a round.
-On a machine that others use too, `--clock cpu` counts the CPU seconds of this process instead of the wall time.
+Run `python benchmarks/scaler_overhead.py`. The three steps are run in turns in one process, so that other load on the
+machine affects all of them; a ratio is the median over rounds of the ratio within a round. On a busy machine, use
+`--clock cpu`, which measures the CPU time of this process instead of wall time.
 """
 
 import argparse
@@ -24,7 +24,7 @@ Step = Callable[[], object]
 Clock = Callable[[], float]
 CLOCKS: dict[str, Clock] = {"wall": time.perf_counter, "cpu": time.process_time}
 
-# Trained variables -> blocks, width, rows a batch: sizes at which a step is some hundred milliseconds on two cores.
+# Number of trained variables -> blocks, width, batch size, such that a step takes about 100 ms on two cores.
 MODELS = {60: (10, 256, 1024), 600: (100, 64, 1024)}
 LINE = "{:>9} | {:<36} | {:<5} | {:>9} | {:>12} | {:>10} | {:>13}"
 
@@ -45,7 +45,7 @@ def residual_mlp(blocks: int, width: int) -> Any:
 
 
 def training_step(wrapper: str, blocks: int, width: int, batch: int, *, jit: bool) -> Step:
-    """The step that `fit` runs, on data that never ends."""
+    """The step that `fit` runs, on an endless data set."""
     keras.utils.set_random_seed(1)
     model = residual_mlp(blocks, width)
     model.compile(WRAPPERS[wrapper](keras.optimizers.Adam(1e-4)), "mse", jit_compile=jit)
@@ -57,14 +57,14 @@ def training_step(wrapper: str, blocks: int, width: int, batch: int, *, jit: boo
 
 
 def seconds(step: Step, clock: Clock) -> float:
-    """Time of one step, results on the host."""
+    """The time of one step, including the copy of its results to the host."""
     start = clock()
     step()
     return clock() - start
 
 
 def rounds(steps: dict[str, Step], count: int, clock: Clock) -> list[dict[str, float]]:
-    """Times of each step in each round, the order turned by one from round to round."""
+    """The times of each step in each round; the order of the steps rotates from round to round."""
     names, times = list(steps), []
     for turn in range(count):
         order = names[turn % len(names) :] + names[: turn % len(names)]

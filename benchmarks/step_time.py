@@ -1,10 +1,10 @@
-"""Time of a training step on this CPU: float32, Keras's mixed policies, and mixdown.
+"""Time of a training step on this CPU in float32, with Keras's mixed dtype policies, and with mixdown.
 
-Run `python benchmarks/step_time.py`, after `mixdown doctor --measure` or else it does that itself. All variants of a
-model take their steps in turn, round after round, in one process; a ratio is the median over rounds of the ratio to
-float32 within a round. Two rows of mixdown let every device take part, which on a CPU saves memory, not time; the two
-others take part only where the measurement of this machine promises a gain ("promised": the predicted time over
-float32's, 1 where the function is left alone). Targets for these: at most 1.05, and below 1 where a gain was promised.
+Run `python benchmarks/step_time.py`. If the machine has not been measured by `mixdown doctor --measure`, it is measured
+first. All variants of a model are run in turns in one process; a ratio is the median over rounds of the ratio to
+float32 within a round. The rows "all" use 16 bits on every device, which on a CPU saves memory but no time. The rows
+"measured" use 16 bits only where the measurement predicts a gain ("promised": the predicted time relative to float32, 1
+if the function is not rewritten). Targets for these rows: at most 1.05, and below 1 where a gain was predicted.
 """
 
 import argparse
@@ -52,7 +52,7 @@ VARIANTS = {
 
 
 def mlp() -> tuple[Any, Any, Any]:
-    """Four Dense layers of 1024, with a batch and its labels."""
+    """Four Dense layers of 1024 units; the shape of a batch, and the number of its labels."""
     layers = [keras.layers.Dense(1024, activation="relu") for _ in range(4)]
     return keras.Sequential([keras.Input((512,)), *layers, keras.layers.Dense(10)]), (256, 512), 256
 
@@ -79,7 +79,7 @@ MODELS: dict[str, Callable[[], tuple[Any, Any, Any]]] = {"MLP": mlp, "transforme
 
 
 def step_of(model: str, variant: Variant, *, jit: bool) -> tuple[Step, str]:
-    """A training step, and what was promised of it."""
+    """A training step, and the time that was predicted for it, relative to float32."""
     keras.utils.set_random_seed(1)
     keras.config.set_dtype_policy(variant.keras_policy)
     try:

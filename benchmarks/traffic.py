@@ -1,8 +1,9 @@
-"""Casts, cast bytes and memory traffic of a training step: mixdown's cheapest plan beside TensorFlow's own plans.
+"""Casts, cast bytes and memory traffic of a training step: mixdown's cheapest plan and TensorFlow's own plans.
 
-Run `python benchmarks/traffic.py`. Counts and bytes are exact, for the `kernels` model: every op reads its inputs and
-writes its outputs, every cast is a kernel. TensorFlow's plans are those of its releases 2.19 and 2.21, which the rule
-sets of those names repeat op for op (see tests/parity). "same lists" is the cheapest plan under 2.21's lists.
+Run `python benchmarks/traffic.py`. Counts and bytes are exact under the `kernels` cost model: every op reads its inputs
+and writes its outputs, and every cast is a kernel of its own. TensorFlow's plans are those of its releases 2.19 and
+2.21, which the rule sets of those names reproduce op for op (see tests/parity). "same lists" is the cheapest plan under
+2.21's lists.
 """
 
 import argparse
@@ -65,13 +66,13 @@ def print_rows(sample: Sample) -> None:
 
 
 def moved(plan: Plan) -> tuple[int, int]:
-    """The bytes of a plan's casts, and of all."""
+    """The bytes that the casts of a plan move, and the bytes that all ops and casts move."""
     bill = plan.view.prices.traffic(plan.paints)
     return bill.casts, bill.total
 
 
 def float32(plan: Plan) -> int:
-    """The bytes of the graph as it was."""
+    """The bytes that the graph moves in float32."""
     return plan.view.prices.traffic([Paint.FULL] * len(plan.paints)).total
 
 

@@ -1,4 +1,4 @@
-"""Convert a SavedModel, then serve it in a process that has no mixdown."""
+"""Convert a SavedModel, then serve it in a process without mixdown."""
 
 import subprocess
 import sys
@@ -11,13 +11,13 @@ import mixdown
 
 SERVER = """
 import sys
-sys.modules["mixdown"] = None  # a server does not have it
+sys.modules["mixdown"] = None  # as on a server where mixdown is not installed
 import numpy as np, tensorflow as tf
 original, converted = (tf.saved_model.load(path).signatures["serving_default"] for path in sys.argv[1:])
 print("signature:", converted.structured_input_signature[1], "->", converted.structured_outputs)
 x = np.random.default_rng(0).normal(size=(32, 256)).astype("float32")
 scores = [next(iter(serve(tf.constant(x)).values())).numpy() for serve in (original, converted)]
-print(f"largest difference of two scores: {abs(scores[0] - scores[1]).max():.4f}")
+print(f"largest difference between the scores: {abs(scores[0] - scores[1]).max():.4f}")
 print(f"same answers: {(scores[0].argmax(1) == scores[1].argmax(1)).mean():.0%}")
 """
 

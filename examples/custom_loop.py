@@ -1,4 +1,4 @@
-"""A training loop of your own: scale the loss, let the wrapped optimizer apply what comes back."""
+"""A custom training loop: scale the loss, differentiate it, and let the wrapped optimizer apply the gradients."""
 
 import keras
 import numpy as np
@@ -20,7 +20,7 @@ optimizer.build(model.trainable_variables)
 
 @tf.function
 def train_step(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-    """One step. The gradients are those of the scaled loss; `apply` unscales them, or skips the step."""
+    """One training step. `apply` unscales the gradients, and skips the step if they are not finite."""
     with tf.GradientTape() as tape:
         loss = tf.reduce_mean(tf.square(model(x, training=True) - y))
         scaled = optimizer.scale_loss(loss)
@@ -29,7 +29,7 @@ def train_step(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
 
 
 losses = [float(train_step(x, y)) for x, y in zip(features, targets, strict=True)]
-print(f"loss: {losses[0]:.2f} at first, {losses[-1]:.2f} at last")
+print(f"loss: {losses[0]:.2f} in the first step, {losses[-1]:.2f} in the last")
 
 # A batch that overflows is skipped: no weight changes, and the loss scale is halved.
 before, scale = [weight.numpy() for weight in model.weights], float(optimizer.dynamic_scale)

@@ -1,4 +1,4 @@
-"""A policy of your own: which ops may be low, by kind, by scope, by name. And the reason for every decision."""
+"""A custom policy: choose which ops run in 16 bits, by kind, scope or name, and print the reason for a decision."""
 
 import tensorflow as tf
 
@@ -38,7 +38,7 @@ for what, policy in policies.items():
         error = tf.reduce_max(tf.abs(network(x) - wanted)) / tf.reduce_max(tf.abs(wanted))
     print(f"{what:<32} largest relative error {float(error):.5f}")
 
-# What a policy would do can be asked without running anything.
+# See what a policy would do, without running anything.
 graph_def = network.__call__.get_concrete_function().graph.as_graph_def()
 fetches = [node.name for node in graph_def.node if node.name.startswith("Identity")]
 rewrite = mixdown.rewrite_graph_def(graph_def, fetches, policy=policies["the head stays in float32"])

@@ -1,4 +1,4 @@
-"""MirroredStrategy: all replicas agree on whether a step is skipped. Two CPUs stand in where there is no second GPU."""
+"""MirroredStrategy: all replicas skip a step together. Without two GPUs, the example uses two virtual CPUs."""
 
 import keras
 import numpy as np
@@ -16,7 +16,7 @@ else:
 rng = np.random.default_rng(0)
 features = rng.normal(size=(1024, 16)).astype("float32")
 labels = (features.sum(1) > 0).astype("int32")
-features[900, 0] = np.inf  # one bad example, which only one replica sees
+features[900, 0] = np.inf  # one bad example, in the batch of one replica only
 
 with strategy.scope():
     model = keras.Sequential(

@@ -1,4 +1,4 @@
-"""MultiWorkerMirroredStrategy: two workers, here two processes on this machine. Each runs this same script."""
+"""MultiWorkerMirroredStrategy with two workers: two processes on this machine, both of which run this script."""
 
 import json
 import os
@@ -10,7 +10,7 @@ WORKERS = 2
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody uses now."""
+    """Find ports that are not in use."""
     sockets = [socket.create_server(("localhost", 0)) for _ in range(count)]
     ports = [each.getsockname()[1] for each in sockets]
     for each in sockets:
@@ -19,7 +19,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def start_workers() -> None:
-    """Start all workers, each told who it is, and wait for them."""
+    """Start all workers, each with its own TF_CONFIG, and wait for them."""
     cluster = {"worker": [f"localhost:{port}" for port in free_ports(WORKERS)]}
     workers = []
     for index in range(WORKERS):

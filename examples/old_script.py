@@ -1,4 +1,4 @@
-"""A script from 2019, unchanged. Run it with `mixdown run old_script.py`: TensorFlow has dropped what it calls."""
+"""A script as written in 2019. `mixdown run old_script.py` provides the call that TensorFlow has removed since."""
 
 import numpy as np
 import tensorflow as tf

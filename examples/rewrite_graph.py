@@ -1,10 +1,10 @@
-"""Rewrite a real training step and look at what changed: no GPU needed, nothing is downloaded."""
+"""Rewrite the graph of a training step and print what changed. Needs no GPU and downloads nothing."""
 
 import tensorflow as tf
 
 import mixdown
 
-# A small network with everything a training step has: convolution, normalisation, loss, gradients, update.
+# A small network. Its training step contains convolution, pooling, dense layers, loss, gradients and weight update.
 model = tf.keras.Sequential(
     [
         tf.keras.layers.Input((28, 28, 1)),

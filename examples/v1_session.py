@@ -1,4 +1,4 @@
-"""TensorFlow 1 style: a graph, a v1 optimizer, a session."""
+"""TensorFlow 1 style: a graph, a v1 optimizer and a session."""
 
 import numpy as np
 import tensorflow as tf
@@ -16,7 +16,7 @@ with tf.Graph().as_default():
     prediction = tf.matmul(hidden, v1.get_variable("head", [32, 1]), name="prediction")
     loss = tf.reduce_mean(tf.square(prediction - y))
 
-    # Enable it before the session is made. What a session runs is a twin of the graph; names and dtypes stay.
+    # Enable it before you create the session. The session runs a rewritten copy of the graph; names and dtypes stay.
     optimizer = mixdown.enable_mixed_precision_graph_rewrite(
         v1.train.AdamOptimizer(0.01), policy=mixdown.Policy(devices=("GPU", "CPU"))
     )
@@ -28,7 +28,7 @@ with tf.Graph().as_default():
         for _ in range(150):
             session.run(train, {x: features, y: targets})
         last, fetched = session.run([loss, "prediction:0"], {x: features, y: targets})
-        print(f"loss: {first:.2f} at first, {last:.2f} at last; fetched by name as {fetched.dtype}")
+        print(f"loss: {first:.2f} before training, {last:.2f} after; fetched by name as {fetched.dtype}")
         report = mixdown.report()
     print(next(graph for graph in report.graphs if graph.kind == "session").totals)
     print(report.why("prediction"))

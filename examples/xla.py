@@ -1,4 +1,4 @@
-"""XLA: functions with jit_compile=True are rewritten before they are compiled. TensorFlow's own pass leaves them."""
+"""XLA: functions with jit_compile=True are rewritten before they are compiled. TensorFlow's own pass skips them."""
 
 import tensorflow as tf
 

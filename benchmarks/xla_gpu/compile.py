@@ -1,10 +1,11 @@
-"""XLA's GPU compiler on HLO modules, without a GPU: runs in the environment that `make bench-gpu` builds.
+"""Compile HLO modules with XLA's GPU compiler, without a GPU, in the environment that `make bench-gpu` sets up.
 
     .venv-gpu/bin/python benchmarks/xla_gpu/compile.py a100 step.pb [more.pb ...]
 
-Input is a serialized HLO module, output the text of the optimized one, as `step.a100.txt` beside it. Kernels are chosen
-without timing them, and matrix products are library calls: untimed, every product would become a generated kernel.
-The JAX modules used are private; they are those of JAX 0.10.2, which the Makefile asks for.
+The input is a serialized HLO module; the output is the text of the optimized module, in `step.a100.txt` next to it.
+Autotuning is off, because there is no GPU to time kernels on, and matrix products are library calls: without autotuning
+XLA would generate a kernel for every product. The JAX modules used are private; they are those of JAX 0.10.2, which the
+Makefile installs.
 """
 
 import os
@@ -28,7 +29,7 @@ OPTIONS = [("xla_gpu_autotune_level", 0), ("xla_gpu_enable_triton_gemm", False)]
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Compile every file for one device, and say how long each took."""
+    """Compile every file for one device, and print how long each took."""
     name, *files = arguments
     device = described(name)
     for file in map(Path, files):
@@ -38,14 +39,14 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def described(name: str) -> Any:
-    """A device that is not here, from the description of it that is."""
+    """A device that this machine does not have, created from its description."""
     text = Path(__file__).with_name(f"{name}.txtpb").read_text()
     topology = topologies.get_topology_desc(name, platform="cuda", target_config=text, topology="1x1x1")
     return topology.devices[0]
 
 
 def compiled(module: bytes, device: Any) -> str:
-    """The text of an optimized module."""
+    """Compile a serialized module for a device and return the text of the optimized module."""
     options = xla_client.CompileOptions()
     options.num_replicas = options.num_partitions = 1
     options.device_assignment = xla_client.DeviceAssignment.create(np.array([[0]]))
@@ -58,7 +59,7 @@ def compiled(module: bytes, device: Any) -> str:
 
 
 def without_copies(module: bytes) -> bytes:
-    """The module with the copies of its results, which StableHLO cannot say, as reshapes that change nothing."""
+    """The module with copies replaced by reshapes to the same shape, because StableHLO has no copy."""
     text = hlo.HloModule.from_serialized_hlo_module_proto(module).to_string()
     text = re.sub(r"(= \S+ )copy\(", r"\1reshape(", text)
     return hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto()

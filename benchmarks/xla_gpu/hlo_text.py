@@ -1,4 +1,4 @@
-"""The text of an HLO module, read: computations of instructions. Start with `parse`."""
+"""Parse the text of an HLO module into computations and instructions. Start with `parse`."""
 
 import re
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from functools import cached_property
 from math import prod
 
 WIDTHS = {"pred": 1, "token": 0}
-"""Bytes of an element, where the name of the type does not say its bits."""
+"""Bytes per element of the types whose name does not contain the number of bits."""
 
 _LEAF = re.compile(r"\b(pred|token|bf16|f8\w*|[sufc]\d+)\[([\d,]*)\]")
 _COMPUTATION = re.compile(r"(ENTRY )?%?([\w.\-]+) .*->.*\{\s*$")
@@ -16,14 +16,14 @@ _COMMENT = re.compile(r"/\*.*?\*/")
 
 @dataclass(frozen=True)
 class Array:
-    """One array of a shape."""
+    """One array: its element type and its dimensions."""
 
     dtype: str
     dims: tuple[int, ...]
 
     @property
     def size(self) -> int:
-        """Its bytes."""
+        """The size in bytes."""
         digits = re.search(r"\d+", self.dtype)
         width = WIDTHS[self.dtype] if self.dtype in WIDTHS else max(1, int(digits.group()) // 8 if digits else 1)
         return width * prod(self.dims)
@@ -31,7 +31,7 @@ class Array:
 
 @dataclass(frozen=True)
 class Instruction:
-    """One instruction; `operands` are names, of a parameter its number; `attributes` is the text behind them."""
+    """One instruction; `operands` are names (a parameter has its number); `attributes` is the text after them."""
 
     name: str
     shape: str
@@ -41,18 +41,18 @@ class Instruction:
 
     @cached_property
     def arrays(self) -> tuple[Array, ...]:
-        """What it yields: several arrays if that is a tuple."""
+        """The result: several arrays if it is a tuple."""
         found = _LEAF.findall(self.shape)
         return tuple(Array(dtype, tuple(int(dim) for dim in dims.split(",") if dim)) for dtype, dims in found)
 
     @property
     def size(self) -> int:
-        """The bytes it yields."""
+        """The size of the result in bytes."""
         return sum(array.size for array in self.arrays)
 
     @property
     def called(self) -> tuple[str, ...]:
-        """The computations it runs, but for conditions of loops and scalar functions of reductions."""
+        """The computations it runs, except conditions of loops and scalar functions of reductions."""
         keys = r"(?:calls|body|branch_computations|true_computation|false_computation)"
         groups = re.findall(rf"\b{keys}=(\{{[^}}]*\}}|%?[\w.\-]+)", self.attributes)
         if self.opcode == "call":
@@ -61,21 +61,21 @@ class Instruction:
 
     @property
     def target(self) -> str:
-        """What a custom call calls."""
+        """The target of a custom call, "" for other instructions."""
         found = re.search(r'custom_call_target="([^"]+)"', self.attributes)
         return found.group(1) if found else ""
 
 
 @dataclass(frozen=True)
 class Module:
-    """All computations by name, and which of them is run."""
+    """All computations by name, and the name of the entry computation."""
 
     computations: dict[str, list[Instruction]]
     entry: str
 
 
 def parse(text: str) -> Module:
-    """Read a module.
+    """Parse the text of a module.
 
     Raises:
         ValueError: the text has no entry computation.
@@ -108,7 +108,7 @@ def _instruction(name: str, shape: str, opcode: str, tail: str) -> Instruction:
 
 
 def _closing(tail: str) -> int:
-    """Where the bracket that was open before the text is closed."""
+    """The position of the bracket that closes the one opened before the text."""
     depth = 1
     for position, letter in enumerate(tail):
         depth += (letter in "([{") - (letter in ")]}")

@@ -1,6 +1,6 @@
-"""Variants of a training step, each as the HLO module that TensorFlow hands to XLA. Start with `lowered`.
+"""Variants of a training step, each as the HLO module that TensorFlow passes to XLA. Start with `lowered`.
 
-TensorFlow needs no GPU for this: it only writes down what XLA would be asked to compile for one.
+TensorFlow needs no GPU for this: it only generates the module that XLA would compile for one.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ Rewrite = Callable[[Any, Sequence[str], Sequence[str]], Any]
 
 @dataclass(frozen=True)
 class Variant:
-    """One way to train a model: a policy of Keras, a rewrite of the graph, or neither."""
+    """One way to train a model: with a Keras dtype policy, a rewrite of the graph, or neither."""
 
     keras_policy: str = "float32"
     rewrite: Rewrite | None = None
@@ -34,12 +34,12 @@ class Variant:
 
 
 def tensorflows_colouring(graph_def: Any, feeds: Sequence[str], fetches: Sequence[str]) -> Any:
-    """The graph as TensorFlow's own pass colours it; TensorFlow itself never runs it before XLA."""
+    """The graph as TensorFlow's own pass rewrites it; TensorFlow itself does not run the pass before XLA."""
     return theirs(inlined(graph_def, [*feeds, *fetches]), fetches, "float16")
 
 
 def mixdowns(policy: Policy) -> Rewrite:
-    """The graph as mixdown rewrites it under a policy, knowing that it will be compiled."""
+    """A rewrite of a graph by mixdown under a policy, with the cost model for compiled functions."""
 
     def rewrite(graph_def: Any, feeds: Sequence[str], fetches: Sequence[str]) -> Any:
         result = rewrite_graph_def(graph_def, fetches, feeds=feeds, policy=policy)
@@ -49,7 +49,7 @@ def mixdowns(policy: Policy) -> Rewrite:
 
 
 def inlined(graph_def: Any, keep: Sequence[str]) -> Any:
-    """A copy without calls, those of functions that XLA compiles included."""
+    """A copy with all calls inlined, including those of functions that XLA compiles."""
     copy = tf.compat.v1.GraphDef()
     copy.CopyFrom(graph_def)
     for holder in (*copy.node, *copy.library.function):
@@ -59,7 +59,7 @@ def inlined(graph_def: Any, keep: Sequence[str]) -> Any:
 
 
 def lowered(name: str, variant: Variant) -> bytes:
-    """Lower one training step: a serialized HLO module."""
+    """Lower one training step to a serialized HLO module."""
     keras.utils.clear_session()  # names of layers must not depend on what was lowered before
     keras.mixed_precision.set_dtype_policy(variant.keras_policy)
     example = MODELS[name]
@@ -79,7 +79,7 @@ def rewritten(step: Callable[..., Any], specs: Sequence[tf.TensorSpec], rewrite:
 
 
 def imported(graph_def: Any, feeds: Sequence[str], fetches: Sequence[str]) -> Callable[..., Any]:
-    """A Python function that inserts a graph, its placeholders replaced by the arguments."""
+    """A Python function that imports a graph with its placeholders replaced by the arguments."""
     body = tf.compat.v1.GraphDef(versions=graph_def.versions, library=graph_def.library)
     placeholders = {feed.split(":")[0] for feed in feeds}
     body.node.extend(node for node in graph_def.node if node.name not in placeholders)
@@ -93,6 +93,6 @@ def imported(graph_def: Any, feeds: Sequence[str], fetches: Sequence[str]) -> Ca
 
 
 def to_hlo(step: Callable[..., Any], specs: Sequence[tf.TensorSpec]) -> bytes:
-    """What TensorFlow would ask XLA to compile for a GPU."""
+    """The module that TensorFlow would pass to XLA for a GPU, serialized."""
     function = tf.function(step, autograph=False, jit_compile=True, input_signature=specs)
     return function.experimental_get_compiler_ir(*specs)(stage="hlo_serialized", platform_name="GPU")

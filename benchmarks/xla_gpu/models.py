@@ -1,7 +1,7 @@
 """The models that are compiled, and one training step for all of them. Start with MODELS.
 
-The step is a pure function of tensors, as a compiled program is: weights, statistics and momenta go in, the new ones
-come out. Every variant of a model (a Keras policy, a rewrite) trains by this same step.
+The step is a pure function of tensors, like a compiled program: it takes weights, statistics and momenta and returns
+the new ones. All variants of a model (a Keras dtype policy, a rewrite) use the same step.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ LEARNING_RATE, MOMENTUM = 0.01, 0.9
 
 @dataclass(frozen=True)
 class Example:
-    """A model of Keras 3 and the shape of one batch of its inputs; its output has one more dimension than labels."""
+    """A Keras 3 model and the shapes of a batch of inputs and labels; the output has one more dimension than labels."""
 
     build: Callable[[], Any]
     batch: tuple[int, ...]
@@ -50,7 +50,7 @@ def resnet50() -> Any:
 def transformer(blocks: int = 4, width: int = 512, length: int = 128) -> Any:
     """Pre-norm transformer blocks with eight heads and GELU, and a head that classifies every position."""
     start = keras.Input((length, width))
-    hidden = layers.Dense(width)(start)  # from here on the stream between the blocks has the policy's own dtype
+    hidden = layers.Dense(width)(start)  # so that the values between the blocks have the dtype of the policy
     for _ in range(blocks):
         normal = layers.LayerNormalization()(hidden)
         hidden = hidden + layers.MultiHeadAttention(8, width // 8)(normal, normal)
@@ -68,7 +68,7 @@ MODELS = {
 
 
 def training_step(model: Any, scale: float) -> Callable[..., list[Any]]:
-    """One step of SGD with momentum, the loss multiplied by a fixed scale: tensors to tensors."""
+    """One step of SGD with momentum, with the loss multiplied by a fixed scale, as a function of tensors."""
     weights, others = len(model.trainable_variables), len(model.non_trainable_variables)
 
     def step(*tensors: Any) -> list[Any]:
@@ -92,7 +92,7 @@ def training_step(model: Any, scale: float) -> Callable[..., list[Any]]:
 
 
 def signature(model: Any, example: Example) -> Sequence[tf.TensorSpec]:
-    """What the step takes: weights, other variables, momenta, inputs, labels."""
+    """The arguments of the step: weights, other variables, momenta, inputs, labels."""
     variables = (*model.trainable_variables, *model.non_trainable_variables, *model.trainable_variables)
     specs = [tf.TensorSpec(variable.shape, variable.dtype) for variable in variables]
     return [*specs, tf.TensorSpec(example.batch, tf.float32), tf.TensorSpec(example.labels, tf.int32)]

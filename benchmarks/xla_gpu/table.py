@@ -1,8 +1,8 @@
-"""Bytes at kernel boundaries of one compiled training step, by XLA's own GPU compiler: `make bench-gpu`.
+"""Bytes that the kernels of a training step read and write, as compiled by XLA's GPU compiler: `make bench-gpu`.
 
-Four models, each in float32, under Keras's policy `mixed_float16`, as TensorFlow's own pass colours it, and as mixdown
-rewrites it. No GPU is needed: XLA compiles for devices that are only described (`a100.txtpb`, `h100.txtpb`). All four
-models take about six minutes on two cores, most of them ResNet50.
+Four models are compiled in float32, under Keras's policy `mixed_float16`, as rewritten by TensorFlow's own pass, and as
+rewritten by mixdown. No GPU is needed: XLA compiles for the devices described in `a100.txtpb` and `h100.txtpb`. All
+four models together take about six minutes on two cores, most of it for ResNet50.
 """
 
 import argparse
@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def read_options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """What to measure, and with which plan."""
+    """Parse the command line: what to measure, and with which policy."""
     parser = argparse.ArgumentParser(
         description=__doc__, epilog=EXAMPLE, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -69,18 +69,18 @@ def read_options(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def compile_all(compiler: Path, device: str, files: Iterable[Path]) -> None:
-    """Compile lowered steps in the other environment."""
+    """Compile lowered steps in the environment with JAX."""
     script = Path(__file__).with_name("compile.py")
     subprocess.run([compiler, script, device, *files], check=True)  # noqa: S603 - our own script
 
 
 def measured(file: Path, device: str) -> list[Kernel]:
-    """The kernels of a compiled step, from the text that `compile.py` puts beside it."""
+    """The kernels of a compiled step, from the text file that `compile.py` wrote next to it."""
     return kernels(parse(file.with_suffix(f".{device}.txt").read_text()))
 
 
 def print_rows(model: str, device: str, found: dict[str, list[Kernel]]) -> None:
-    """Print one row a variant, with its bytes against the peers'."""
+    """Print one row per variant, with its bytes relative to those of the peers."""
     sizes = {name: sum(kernel.size for kernel in each) for name, each in found.items()}
     for name, each in found.items():
         ratios = [f"{sizes[name] / sizes[peer]:.3f}" for peer in PEERS]

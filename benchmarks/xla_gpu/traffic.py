@@ -1,8 +1,8 @@
-"""Bytes at kernel boundaries: what each kernel of an optimized HLO module reads and writes. Start with `kernels`.
+"""Bytes that each kernel of an optimized HLO module reads and writes. Start with `kernels`.
 
 A fusion, a library call or any other instruction that runs on its own is a kernel; it reads each of its operands once
-and writes its results. What stays inside a fusion costs nothing. Caches and the scratch space of libraries are not
-counted, and the body of a loop is counted once: it is a measure of the program, not a time.
+and writes its results. Values inside a fusion cost nothing. Caches and the scratch space of libraries are not counted,
+and the body of a loop is counted once: the result measures the program and is not a prediction of time.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ NOTHING = frozenset(
 """Instructions that move no bytes."""
 
 MOVES = frozenset(["convert", "broadcast", "reshape", "bitcast", "transpose", "copy", "concatenate", "slice"])
-"""A kernel of nothing else, with a conversion in it, is a cast that found nothing to fuse with."""
+"""A kernel that consists of these instructions and contains a conversion is a cast that was not fused."""
 
 PICKS = frozenset(["slice", "dynamic-slice", "gather"])
-"""Instructions that read of their first operand only what they yield."""
+"""Instructions that read only the part of their first operand that they return."""
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """One launch: its bytes, and the instructions in it."""
+    """One kernel launch: the bytes it reads and writes, and the opcodes of its instructions."""
 
     name: str
     kind: str
@@ -44,7 +44,7 @@ class Kernel:
 
     @property
     def casts(self) -> int:
-        """Conversions in it."""
+        """The number of conversions in it."""
         return self.opcodes.count("convert")
 
     @property
@@ -54,7 +54,7 @@ class Kernel:
 
 
 def kernels(module: Module) -> list[Kernel]:
-    """All kernels of a module, in the order in which it lists them."""
+    """All kernels of a module, in the order of its text."""
     return list(_walk(module, module.entry))
 
 
@@ -84,7 +84,7 @@ def _kernel(module: Module, instruction: Instruction, made: dict[str, Instructio
 
 
 def _picked(fused: Sequence[Instruction], number: int, size: int) -> int:
-    """How much of an operand a fusion reads: if all it does with it is pick parts, those parts."""
+    """How many bytes of an operand a fusion reads: if it only takes parts of it, the bytes of those parts."""
     inside = [one.name for one in fused if one.opcode == "parameter" and one.operands == (str(number),)]
     uses = [one for one in fused if inside and inside[0] in one.operands]
     if uses and all(one.opcode in PICKS and one.operands[0] == inside[0] for one in uses):
@@ -95,7 +95,7 @@ def _picked(fused: Sequence[Instruction], number: int, size: int) -> int:
 
 
 def _written(instruction: Instruction) -> int:
-    """The bytes of the results; a library call also yields its scratch space, which is not counted."""
+    """The bytes of the results, without the scratch space that a library call returns as well."""
     arrays = instruction.arrays
     if instruction.opcode == "custom-call" and len(arrays) > 1:
         arrays = tuple(array for array in arrays if array.dtype not in ("s8", "u8"))

@@ -1,18 +1,18 @@
 """The language of the goldens: a graph in a few lines of text. Start with `parse`.
 
-h = MatMul(x, w)              an op; a name that no line defines is an input from outside
-b = BatchNorm(h, U:s)         the input s is read by the site U of b (T, where nothing is said)
-c = Relu(b.U)                 reads what the site U of b makes
-illegal b.U                   a mark on a site, or on all sites of an op: see MARKS
-frozen h: it is fetched       why an op keeps its types
-spread a b: it escapes        a tie, with the reason if it is frozen
+h = MatMul(x, w)              an op and what it reads; a name that no line defines is an input of the graph
+b = BatchNorm(h, U:s)         site U of b reads s; inputs without a site are read by site T
+c = Relu(b.U)                 reads the output of site U of b
+illegal b.U                   a mark on a site, or on all sites of an op; see MARKS
+frozen h: it is fetched       h keeps its types, for this reason
+spread a b: it escapes        a tie; with a reason, it is frozen
 unanimous m n follow i        a tie with followers
-flow a -> b                   a hidden wire
-policy rules=tf-2.21          fields of the policy; its strategy is grappler where nothing is said
-shape h 32 64                 the shape of the value h; ? is a dimension that is not known
-compiled                      all ops are compiled
-work h 1000                   the arithmetic of the product h
-measured product=0.5          times of families in 16 bits, as parts of float32's (1), on a machine that was measured
+flow a -> b                   a value flows from a to b without a tensor that could be cast
+policy rules=tf-2.21          fields of the policy; the strategy is grappler unless it is given
+shape h 32 64                 the shape of the output of h; ? is an unknown dimension
+compiled                      all ops are compiled by XLA
+work h 1000                   the number of operations of the product h
+measured product=0.5          a measured machine: time of a family of ops in 16 bits, relative to float32 (default 1)
 deny name=enc                 an override; likewise allow, infer, clear, keep
 """
 
