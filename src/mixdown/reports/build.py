@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from mixdown.core import Paint
+from mixdown.core.casts import casts_of
 from mixdown.core.pricing.machines import CAST_BYTES
 from mixdown.core.pricing.moved_bytes import is_known
 from mixdown.core.why import causes, reason
@@ -12,7 +13,7 @@ from mixdown.reports.advice import Product, advise
 from mixdown.reports.model import CastRow, GraphReport, OpRow, SiteRow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from mixdown.core import Plan
 
@@ -25,22 +26,24 @@ class Facts(NamedTuple):
 
     sources: Sequence[str] = ()  # per op, the line of the program that made it
     products: Sequence[Product] = ()
+    paints: Sequence[Paint] = ()  # what each site has, where a session had to keep what it had before
 
 
 def graph_report(plan: Plan, name: str, kind: str, facts: Facts | None = None) -> GraphReport:
     """Everything a plan decided, and why, as rows."""
     facts = facts or Facts()
     ops = [_op_row(plan, index, inputs, facts) for index, inputs in enumerate(_inputs(plan))]
-    low = {site.op for site, paint in zip(plan.graph.sites, plan.paints, strict=True) if paint is Paint.LOW}
+    paints = facts.paints or plan.paints
+    low = {site.op for site, paint in zip(plan.graph.sites, paints, strict=True) if paint is Paint.LOW}
     return GraphReport(
         name=name,
         kind=kind,
         low=plan.policy.low,
-        rewritten=plan.changes_anything,
-        reason=plan.idle_reason,
+        rewritten=bool(low),
+        reason="" if low else plan.idle_reason or KEPT_REASON,
         policy=plan.policy.to_dict(),
         ops=tuple(ops),
-        casts=tuple(_cast_row(plan, tensor, to) for tensor, to in _crossings(plan)),
+        casts=tuple(_cast_row(plan, tensor, to) for tensor, to in casts_of(plan.graph, paints)),
         advice=advise([op.name for op in ops], [product for product in facts.products if product.op in low]),
     )
 
@@ -58,12 +61,14 @@ def _inputs(plan: Plan) -> list[tuple[int, ...]]:
 def _op_row(plan: Plan, index: int, inputs: tuple[int, ...], facts: Facts) -> OpRow:
     op = plan.graph.ops[index]
     source = facts.sources[index] if facts.sources else ""
-    return OpRow(op.name, op.kind, op.function, tuple(_site_row(plan, site) for site in op.sites), inputs, source)
+    return OpRow(
+        op.name, op.kind, op.function, tuple(_site_row(plan, site, facts) for site in op.sites), inputs, source
+    )
 
 
-def _site_row(plan: Plan, site: int) -> SiteRow:
-    graph, stroke, paint = plan.graph, plan.strokes[site][-1], plan.paints[site]
-    kept = stroke.paint is not paint  # a session's plan may have to live with what the session already has
+def _site_row(plan: Plan, site: int, facts: Facts) -> SiteRow:
+    graph, stroke, paint = plan.graph, plan.strokes[site][-1], (facts.paints or plan.paints)[site]
+    kept = stroke.paint is not paint
     because = () if kept else causes(plan.scene, plan.strokes, site)
     return SiteRow(
         attribute=graph.sites[site].attribute,
@@ -74,14 +79,6 @@ def _site_row(plan: Plan, site: int) -> SiteRow:
         because=tuple(graph.sites[cause].op for cause in because),
         because_of=tuple(graph.ops[graph.sites[cause].op].sites.index(cause) for cause in because),
     )
-
-
-def _crossings(plan: Plan) -> Iterator[tuple[int, Paint]]:
-    """Every value that is read in another paint than it is made in: there stands a cast."""
-    for index, tensor in enumerate(plan.graph.tensors):
-        made = plan.paints[tensor.site]
-        if wanted := next((plan.paints[site] for site in tensor.consumers if plan.paints[site] is not made), None):
-            yield index, wanted
 
 
 def _cast_row(plan: Plan, index: int, to: Paint) -> CastRow:

@@ -11,7 +11,7 @@ import tensorflow as tf
 from tensorflow.core.framework.attr_value_pb2 import AttrValue
 
 from mixdown.tensorflow.numerics.probing.ports import OPAQUE, Port, inputs, is_stateful, maker, outputs
-from mixdown.tensorflow.writing.apply import unused
+from mixdown.tensorflow.protos.library import unused
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 from tensorflow.core.framework import types_pb2
-from tensorflow.core.framework.attr_value_pb2 import AttrValue
 
 from mixdown.core import Role
 from mixdown.numerics.names import is_backward
 from mixdown.tensorflow.numerics.probing.channel import Channel
 from mixdown.tensorflow.numerics.probing.counts import Key
-from mixdown.tensorflow.numerics.probing.probed_function import a_type
+from mixdown.tensorflow.protos.cast_node import cast_attributes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -79,8 +78,7 @@ WIDE_ENOUGH = frozenset({types_pb2.DT_HALF, types_pb2.DT_BFLOAT16, types_pb2.DT_
 def _widened(sheet: Sheet, port: Port) -> str:
     if port.dtype == types_pb2.DT_FLOAT:
         return port.text
-    types = {"SrcT": AttrValue(type=port.dtype), "DstT": a_type(tf.float32)}
-    return sheet.add("Cast", (port.text,), **types) + ":y:0"
+    return sheet.add("Cast", (port.text,), **cast_attributes(port.dtype, types_pb2.DT_FLOAT)) + ":y:0"
 
 
 def gradients_that_leave(plan: Plan) -> set[tuple[str, str]]:
