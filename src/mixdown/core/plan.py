@@ -14,7 +14,7 @@ from mixdown.core.why import explain
 from mixdown.errors import PlanError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from mixdown.core.clock import Clock
     from mixdown.core.graph import Graph
@@ -50,9 +50,7 @@ class Plan:
     @property
     def summary(self) -> str:
         """The plan in one line."""
-        low = {site.op for site, paint in zip(self.graph.sites, self.paints, strict=True) if paint is Paint.LOW}
-        casts = len(casts_of(self.graph, self.paints))
-        return f"{len(low)} of {len(self.graph.ops)} float32 ops in {self.policy.low}, {casts} casts"
+        return summary_of(self.graph, self.paints, self.policy.low)
 
     @property
     def idle_reason(self) -> str:
@@ -115,6 +113,12 @@ def make_plan(graph: Graph, policy: Policy) -> Plan:
                 view, tuple(paints), tuple(tuple(history) for history in strokes), tuple(casts_of(graph, paints))
             )
         demoted = _demote(graph, demoted, culprits)
+
+
+def summary_of(graph: Graph, paints: Sequence[Paint], low: str) -> str:
+    """What an assignment of paints comes to, in one line."""
+    ops = {site.op for site, paint in zip(graph.sites, paints, strict=True) if paint is Paint.LOW}
+    return f"{len(ops)} of {len(graph.ops)} float32 ops in {low}, {len(casts_of(graph, paints))} casts"
 
 
 def _demote(graph: Graph, demoted: Mapping[int, str], culprits: Mapping[int, str]) -> dict[int, str]:

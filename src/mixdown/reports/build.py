@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from mixdown.core import Paint
+from mixdown.core.paint import casts_of
 from mixdown.core.pricing.machines import CAST_BYTES
 from mixdown.core.pricing.moved_bytes import is_known
 from mixdown.core.why import causes, reason
@@ -12,7 +13,7 @@ from mixdown.reports.advice import Product, advise
 from mixdown.reports.model import CastRow, GraphReport, OpRow, SiteRow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from mixdown.core import Plan
 
@@ -25,6 +26,7 @@ class Facts(NamedTuple):
 
     sources: Sequence[str] = ()  # per op, the line of the user's program that made it
     products: Sequence[Product] = ()
+    paints: Sequence[Paint] = ()  # what each site has, where a session had to keep what it had before
 
 
 def graph_report(plan: Plan, name: str, kind: str, facts: Facts | None = None) -> GraphReport:
@@ -38,16 +40,17 @@ def graph_report(plan: Plan, name: str, kind: str, facts: Facts | None = None) -
     """
     facts = facts or Facts()
     ops = [_op_row(plan, index, inputs, facts) for index, inputs in enumerate(_inputs(plan))]
-    low = {site.op for site, paint in zip(plan.graph.sites, plan.paints, strict=True) if paint is Paint.LOW}
+    paints = facts.paints or plan.paints
+    low = {site.op for site, paint in zip(plan.graph.sites, paints, strict=True) if paint is Paint.LOW}
     return GraphReport(
         name=name,
         kind=kind,
         low=plan.policy.low,
-        rewritten=plan.changes_anything,
-        reason=plan.idle_reason,
+        rewritten=bool(low),
+        reason="" if low else plan.idle_reason or KEPT_REASON,
         policy=plan.policy.to_dict(),
         ops=tuple(ops),
-        casts=tuple(_cast_row(plan, tensor, to) for tensor, to in _crossings(plan)),
+        casts=tuple(_cast_row(plan, tensor, to) for tensor, to in casts_of(plan.graph, paints)),
         advice=advise([op.name for op in ops], [product for product in facts.products if product.op in low]),
     )
 
@@ -65,11 +68,13 @@ def _inputs(plan: Plan) -> list[tuple[int, ...]]:
 def _op_row(plan: Plan, index: int, inputs: tuple[int, ...], facts: Facts) -> OpRow:
     op = plan.graph.ops[index]
     source = facts.sources[index] if facts.sources else ""
-    return OpRow(op.name, op.kind, op.function, tuple(_site_row(plan, site) for site in op.sites), inputs, source)
+    return OpRow(
+        op.name, op.kind, op.function, tuple(_site_row(plan, site, facts) for site in op.sites), inputs, source
+    )
 
 
-def _site_row(plan: Plan, site: int) -> SiteRow:
-    graph, stroke, paint = plan.graph, plan.strokes[site][-1], plan.paints[site]
+def _site_row(plan: Plan, site: int, facts: Facts) -> SiteRow:
+    graph, stroke, paint = plan.graph, plan.strokes[site][-1], (facts.paints or plan.paints)[site]
     kept = stroke.paint is not paint  # a session cannot change the dtypes of ops that it has already run
     because = () if kept else causes(plan.view, plan.strokes, site)
     return SiteRow(
@@ -81,14 +86,6 @@ def _site_row(plan: Plan, site: int) -> SiteRow:
         because=tuple(graph.sites[cause].op for cause in because),
         because_of=tuple(graph.ops[graph.sites[cause].op].sites.index(cause) for cause in because),
     )
-
-
-def _crossings(plan: Plan) -> Iterator[tuple[int, Paint]]:
-    """Every tensor that is read in another paint than it is made in, with that paint: it needs a cast."""
-    for index, tensor in enumerate(plan.graph.tensors):
-        made = plan.paints[tensor.site]
-        if wanted := next((plan.paints[site] for site in tensor.consumers if plan.paints[site] is not made), None):
-            yield index, wanted
 
 
 def _cast_row(plan: Plan, index: int, to: Paint) -> CastRow:

@@ -11,7 +11,7 @@ import tensorflow as tf
 from tensorflow.core.protobuf.config_pb2 import CallableOptions
 from tests.tensorflow.sessions.session_lab import POLICY, enabled, plainly, square, v1
 
-from mixdown.tensorflow.sessions.twin import Twin
+from mixdown.tensorflow.sessions.twin import SessionTwin
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -106,6 +106,6 @@ ADDED_NAMES = {
 @pytest.mark.parametrize("text", ADDED_NAMES)
 def test_names_that_were_added_become_the_users(text: str) -> None:
     error = tf.errors.UnknownError(None, None, text)
-    with pytest.raises(tf.errors.UnknownError) as raised, Twin(POLICY).speaking_for_user():
+    with pytest.raises(tf.errors.UnknownError) as raised, SessionTwin(POLICY).speaking_for_user():
         raise error
     assert raised.value.message == ADDED_NAMES[text]

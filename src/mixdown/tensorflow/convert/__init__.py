@@ -1,6 +1,8 @@
-"""Models on disk, converted for serving. Start with `convert_saved_model`."""
+"""Models on disk rewritten for serving: a SavedModel or a frozen graph comes in, a converted one and its report go out.
 
-from mixdown.tensorflow.convert.conversion import Conversion
-from mixdown.tensorflow.convert.convert import convert_saved_model
+The door is `convert_saved_model`. Nothing of the model is run, and the result loads without mixdown.
+"""
+
+from mixdown.tensorflow.convert.convert import Conversion, convert_saved_model
 
 __all__ = ["Conversion", "convert_saved_model"]

@@ -3,24 +3,47 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+import tensorflow as tf
+
+from mixdown import __version__
 from mixdown.core import Policy
 from mixdown.errors import MixdownError
 from mixdown.messages import warn
+from mixdown.reports import Report
+from mixdown.reports.build import graph_report
 from mixdown.tensorflow.convert import frozen, saved_model
 from mixdown.tensorflow.convert.staging import staged
 from mixdown.tensorflow.protos.files import is_dir, is_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from mixdown.tensorflow.convert.conversion import Conversion
+    from mixdown.core import Plan
 
 PRECISIONS = ("float32", "low")
 Precision = Literal["float32", "low"]
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """A converted model: where it and the page of its report are, and what is stored in 16 bits."""
+
+    path: Path
+    report: Report
+    low_variables: tuple[str, ...]
+    low_constants: int
+    page: Path
+
+    def __str__(self) -> str:
+        ops = sum(len(graph.ops) for graph in self.report.graphs)
+        low = sum(len(graph.low_ops) for graph in self.report.graphs)
+        casts = sum(len(graph.casts) for graph in self.report.graphs)
+        stored = f"{len(self.low_variables)} variables and {self.low_constants} constants are stored in 16 bits."
+        return f"{low} of {ops} float32 ops run in 16 bits, with {casts} casts. {stored}"
 
 
 def convert_saved_model(
@@ -59,26 +82,42 @@ def convert_saved_model(
         _refuse(outputs, "outputs is for frozen graphs: a SavedModel has signatures, which say its outputs.")
     else:
         _refuse(io == "low", "io='low' is for SavedModels: a frozen graph has no signature that could say so.")
-    with _told_by_name(target), staged(target, overwrite=overwrite) as folder:
-        made, low_weights = folder / target.name, weights == "low"
+    low_weights = weights == "low"
+    with _naming(target), staged(target, overwrite=overwrite) as folder:
+        made = folder / target.name
         if is_dir(source):
             done = saved_model.convert(source, made, policy, low_io=io == "low", low_weights=low_weights)
+            plans, warnings, (variables, _, constants) = done
+            page = Path(target.name, "assets.extra", "mixdown-report.html")
         else:
-            done = frozen.convert(source, made, policy, outputs, low_weights=low_weights)
-        done.page.parent.mkdir(exist_ok=True)
-        for page in (done.page, done.page.with_suffix(".json")):
-            done.report.save(page)
-    for warning in done.report.warnings:
+            plan, constants = frozen.convert(source, made, policy, outputs, low_weights=low_weights)
+            plans, warnings, variables = {"graph": plan}, (), ()
+            page = Path(f"{target.name}.mixdown-report.html")
+        report = _report(source.name, plans, warnings)
+        (folder / page).parent.mkdir(exist_ok=True)
+        for name in (page, page.with_suffix(".json")):
+            report.save(folder / name)
+    for warning in report.warnings:
         warn(warning)
-    return replace(done, path=target, page=target.parent / done.page.relative_to(folder))
+    return Conversion(target, report, variables, constants, target.parent / page)
 
 
 @contextmanager
-def _told_by_name(target: Path) -> Iterator[None]:
+def _naming(target: Path) -> Iterator[None]:
+    """Let errors of writing name the target, not the folder that it is made in."""
     try:
         yield
     except OSError as error:
         raise MixdownError(f"{str(target)!r} cannot be written: {error}.") from None
+
+
+def _report(name: str, plans: Mapping[str, Plan], warnings: Sequence[str]) -> Report:
+    if not any(plan.changes_anything for plan in plans.values()):
+        nothing = f"Nothing in {name} can be low under this policy: the converted model computes as before."
+        warnings = [*warnings, nothing]
+    versions = {"mixdown": __version__, "tensorflow": tf.__version__}
+    graphs = tuple(graph_report(plan, graph, "graph") for graph, plan in plans.items())
+    return Report(f"{name}, converted", versions, graphs, warnings=tuple(warnings))
 
 
 def _check(source: Path, target: Path, options: dict[str, str]) -> None:

@@ -1,7 +1,7 @@
 """A saved graph with its functions, rewritten in place. Start with `rewrite_meta_graph`.
 
-Functions that can be called from outside (by the graph itself, or by whoever loads the model as Python objects) keep
-their names and signatures. What only they call may get low arguments and results, under another name.
+Functions that can be called from outside (the roots: when a model is loaded as Python objects) keep their names and
+signatures. What only they call may get 16-bit arguments and results, under another name.
 """
 
 from __future__ import annotations
@@ -10,25 +10,34 @@ from typing import TYPE_CHECKING, Any
 
 from mixdown.core import make_plan
 from mixdown.errors import PolicyError
-from mixdown.tensorflow.convert.functions import Functions, rename_calls
 from mixdown.tensorflow.machine.devices import default_type
 from mixdown.tensorflow.protos import signatures
 from mixdown.tensorflow.protos.bodies import CALLS, function_body, graph_body, reachable
+from mixdown.tensorflow.protos.cast_node import cast_node
+from mixdown.tensorflow.protos.library import (
+    by_name,
+    callees_first,
+    mentioned,
+    output_types,
+    referenced,
+    rename_calls,
+    rename_partners,
+    replace_all,
+    unused,
+)
 from mixdown.tensorflow.reading.read import KEEP_MARK, read
 from mixdown.tensorflow.runtime.gc_pause import collector_paused
-from mixdown.tensorflow.sessions.functions import Functions as SessionFunctions
-from mixdown.tensorflow.sessions.graph import MARK, output_types
 from mixdown.tensorflow.shapes.variable_handles import handles_of_arguments
-from mixdown.tensorflow.writing.apply import unused
+from mixdown.tensorflow.writing.function_family import apply_to_families
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from mixdown.core import Plan, Policy
     from mixdown.tensorflow.protos.bodies import Body
 
 CUSTOM_GRADIENT = "_gradient_op_type"
-"""Marks nodes whose gradient is a function of the user's: it expects the types that it was made for."""
+"""Marks nodes with a custom gradient, a function of the user's that expects the dtypes it was made for."""
 
 
 def rewrite_meta_graph(
@@ -41,7 +50,7 @@ def rewrite_meta_graph(
         policy: what may be low, and where.
         roots: names of functions that can be called from outside.
         preserved: names of nodes that keep their types.
-        outputs: names of nodes that must give what they gave: they may be low if a cast stands behind them.
+        outputs: names of nodes whose outputs stay float32: they may compute in 16 bits if a cast follows.
 
     Returns:
         The plan of the graph itself, as "", and those of all roots.
@@ -52,15 +61,14 @@ def rewrite_meta_graph(
     """
     _refuse_idle_overrides(graph_def, policy)
     marked = _protect_custom_gradients(graph_def)
-    library = {function.signature.name: function for function in graph_def.library.function}
-    functions = Functions(library, policy.low)
-    with collector_paused():
-        plans = {root: _rewrite_root(root, functions, policy) for root in _callees_first(roots, library)}
+    library = by_name(graph_def)
+    functions = _ConvertedFunctions(library, policy.low)
+    known = sorted(library.keys() & roots)
+    with collector_paused():  # a function that is called reaches fewer others than its caller, and comes first
+        known.sort(key=lambda name: len(reachable(function_body(library[name]), library)))
+        plans = {root: _rewrite_root(root, functions, policy) for root in known}
         plans[""] = _rewrite_graph(graph_def, functions, policy, preserved, outputs)
-    final = functions.library(graph_def.node, roots, graph_def.library)
-    copies = [type(function).FromString(function.SerializeToString()) for function in final]
-    del graph_def.library.function[:]
-    graph_def.library.function.extend(copies)
+    replace_all(graph_def.library.function, functions.library(graph_def.node, roots, graph_def.library))
     for node in (node for node in nodes_of(graph_def) if node.name in marked and node.attr[KEEP_MARK].b):
         del node.attr[KEEP_MARK]
     return plans
@@ -73,30 +81,24 @@ def nodes_of(graph_def: Any) -> Iterator[Any]:
         yield from function.node_def
 
 
-def _callees_first(roots: Collection[str], library: Mapping[str, Any]) -> list[str]:
-    """A function that is called reaches fewer others than its caller."""
-    known = sorted(name for name in roots if name in library)
-    return sorted(known, key=lambda name: len(reachable(function_body(library[name]), library)))
-
-
-def _rewrite_root(root: str, functions: Functions, policy: Policy) -> Plan:
-    plan, outermost, twins = _rewrite(function_body(functions.originals[root]), functions, (), policy)
+def _rewrite_root(root: str, functions: _ConvertedFunctions, policy: Policy) -> Plan:
+    plan, _, families = _rewrite(function_body(functions.originals[root]), functions, (), policy)
     if plan.changes_anything:
-        functions.add([outermost, *twins], root=f"{root}{MARK}")
+        functions.add(families, root)
     else:
         functions.keep(root)
     return plan
 
 
 def _rewrite_graph(
-    graph_def: Any, functions: Functions, policy: Policy, preserved: set[str], outputs: set[str]
+    graph_def: Any, functions: _ConvertedFunctions, policy: Policy, preserved: set[str], outputs: set[str]
 ) -> Plan:
     named = [node for node in graph_def.node if node.name in outputs - preserved]
-    # Functions return float32 as it is: a cast in them serves those who call them as objects too.
+    # Calls return float32 as it is: the functions themselves cast.
     carried = {n.name for n in named if n.op not in CALLS and len(output_types(n, functions.originals)) == 1}
-    plan, outermost, twins = _rewrite(graph_body(graph_def), functions, preserved | (outputs - carried), policy)
+    plan, outermost, families = _rewrite(graph_body(graph_def), functions, preserved | (outputs - carried), policy)
     if plan.changes_anything:
-        rename_calls(outermost.node, functions.add(twins))
+        rename_calls(outermost.node, functions.add(families))
         _carry_back(outermost, carried, policy, functions.originals)
         del graph_def.node[:]
         graph_def.node.extend(outermost.node)
@@ -104,7 +106,7 @@ def _rewrite_graph(
 
 
 def _carry_back(graph_def: Any, outputs: set[str], policy: Policy, library: Mapping[str, Any]) -> None:
-    """Let outputs that have become low compute under another name, and a cast to float32 have theirs."""
+    """Give outputs that have become low another name, and their name to a cast to float32."""
     low, taken = signatures.LOW_TYPES[policy.low], {node.name for node in graph_def.node}
     lowered = [n for n in graph_def.node if n.name in outputs and output_types(n, library) == [low]]
     names = {node.name: unused(f"{node.name}__{policy.low}", taken) for node in lowered}
@@ -112,15 +114,73 @@ def _carry_back(graph_def: Any, outputs: set[str], policy: Policy, library: Mapp
         for index, text in enumerate(node.input):
             node.input[index] = names.get(text.removesuffix(":0"), text)
     for node in lowered:
-        cast = graph_def.node.add(name=node.name, op="Cast", input=[names[node.name]], device=node.device)
-        cast.attr["SrcT"].type, cast.attr["DstT"].type, cast.attr["Truncate"].b = low, signatures.FLOAT, False
+        graph_def.node.append(cast_node(node.name, names[node.name], low, signatures.FLOAT, node.device))
         node.name = names[node.name]
 
 
-def _rewrite(body: Body, functions: Functions, preserved: Collection[str], policy: Policy) -> tuple[Plan, Any, Any]:
+def _rewrite(
+    body: Body, functions: _ConvertedFunctions, preserved: Collection[str], policy: Policy
+) -> tuple[Plan, Any, list[dict[str, Any]]]:
     reading = read(body, functions.originals, policy, preserved, handles=handles_of_arguments(body))
     plan = make_plan(reading.graph, policy)
-    return (plan, *SessionFunctions().apply(reading, plan, default_type(policy)))
+    device = default_type(policy)
+    return plan, *apply_to_families(reading, plan, device, lambda head: f"__mixdown_{head}" if head else "__mixdown")
+
+
+class _ConvertedFunctions:
+    """Rewritten functions under their final names. What several callers need in the same form is written once."""
+
+    def __init__(self, originals: Mapping[str, Any], low: str) -> None:
+        self.originals, self.low = originals, low
+        self._written: dict[str, Any] = {}  # by name
+        self._names: dict[tuple[str, bytes], str] = {}  # original and content -> name
+        self._taken = set(originals)
+
+    def keep(self, root: str) -> None:
+        """Note that a function stays as it is."""
+        self._names[root, _content(self.originals[root], root, {})] = root
+
+    def add(self, families: Sequence[Mapping[str, Any]], root: str = "") -> dict[str, str]:
+        """Take families of twins; returns their final names by those they have. The twin of `root` is named `root`.
+
+        Raises:
+            GraphError: functions call each other in a circle.
+        """
+        originals = {twin.signature.name: name for family in families for name, twin in family.items()}
+        names: dict[str, str] = {}
+        for original in callees_first({name: self.originals[name] for name in originals.values()}):
+            for twin in (family[original] for family in families if original in family):
+                rename_calls(twin.node_def, names)
+                key = (original, _content(twin, original, originals))
+                is_root = original == root and twin is families[0][root]
+                if is_root or key not in self._names:
+                    self._names[key] = root if is_root else unused(f"{original}__{self.low}", self._taken)
+                    self._written[self._names[key]] = twin
+                names[twin.signature.name] = self._names[key]
+                twin.signature.name = self._names[key]
+        for name in names.values():
+            if name in self._written:
+                rename_partners(self._written[name], names)
+        return names
+
+    def library(self, nodes: Iterable[Any], roots: Iterable[str], library: Any) -> list[Any]:
+        """All functions of the model: the rewritten, and the originals that are not replaced or still referred to."""
+        functions = {**self.originals, **self._written}
+        replaced = {original for original, _ in self._names} - self._written.keys()
+        found = {*roots, *mentioned(nodes), *(functions.keys() - replaced)}
+        found.update(name for pair in library.gradient for name in (pair.function_name, pair.gradient_func))
+        found.update(gradient.gradient_func for gradient in library.registered_gradients)
+        used = referenced(found, functions, partners=True)
+        return [function for name, function in functions.items() if name in used]
+
+
+def _content(function: Any, original: str, originals: Mapping[str, str]) -> bytes:
+    """What a function does, whatever it and its partners are called."""
+    copy = type(function)()
+    copy.CopyFrom(function)
+    copy.signature.name = original
+    rename_partners(copy, originals)
+    return copy.SerializeToString(deterministic=True)
 
 
 def _protect_custom_gradients(graph_def: Any) -> set[str]:
@@ -144,7 +204,7 @@ def _refuse_idle_overrides(graph_def: Any, policy: Policy) -> None:
 
 
 def note_new_kinds(meta_graph: Any) -> None:
-    """Bring the list of op definitions up to date that a saved graph carries."""
+    """Add the op definitions of new kinds to the list that a saved graph carries."""
     listed = meta_graph.meta_info_def.stripped_op_list.op
     known = {definition.name for definition in listed}
     for kind in sorted({node.op for node in nodes_of(meta_graph.graph_def)} - known):

@@ -1,29 +1,30 @@
 """A SavedModel converted, file by file. Start with `convert`.
 
-`saved_model.pb` is rewritten as it stands, without running any of it: signatures, Python objects, tables, assets and
-initializers stay what they are. With low weights the checkpoint is rewritten too. All other files are copied.
+`saved_model.pb` is rewritten without running any of it: signatures, Python objects, tables, assets and initializers
+stay what they are. With 16-bit weights the checkpoint is rewritten too. All other files are copied.
 """
 
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tensorflow.core.protobuf import saved_model_pb2
 
 from mixdown.errors import GraphError, MixdownError
-from mixdown.tensorflow.convert import checkpoint, weights
-from mixdown.tensorflow.convert.conversion import Conversion, make_report
+from mixdown.tensorflow.convert import stored_values
 from mixdown.tensorflow.convert.meta_graph import note_new_kinds, rewrite_meta_graph
-from mixdown.tensorflow.convert.names import asked_for, outputs
 from mixdown.tensorflow.convert.signatures import lower_signatures
-from mixdown.tensorflow.convert.soundness import refuse_dangling
+from mixdown.tensorflow.convert.weights import Stored, store_low
 from mixdown.tensorflow.protos import signatures
 from mixdown.tensorflow.protos.bodies import function_body, graph_body, reachable
 from mixdown.tensorflow.protos.files import copied, proto_in
+from mixdown.tensorflow.protos.library import by_name
+from mixdown.tensorflow.protos.saved_names import asked_for, outputs, refuse_dangling
 from mixdown.tensorflow.runtime.private import fingerprinting_utils
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from mixdown.core import Plan, Policy
@@ -32,7 +33,15 @@ BINARY, TEXT, SPLIT = "saved_model.pb", "saved_model.pbtxt", "saved_model.cpb"
 VARIABLES = ("variables", "variables")  # the folder of the checkpoint, and its name in there
 
 
-def convert(source: Path, target: Path, policy: Policy, *, low_io: bool, low_weights: bool) -> Conversion:
+class ConvertedModel(NamedTuple):
+    """What became of a SavedModel."""
+
+    plans: Mapping[str, Plan]  # by the name of the graph or function
+    warnings: Sequence[str]
+    stored: Stored
+
+
+def convert(source: Path, target: Path, policy: Policy, *, low_io: bool, low_weights: bool) -> ConvertedModel:
     """Convert a SavedModel into a folder that does not exist yet.
 
     Raises:
@@ -46,20 +55,17 @@ def convert(source: Path, target: Path, policy: Policy, *, low_io: bool, low_wei
             f"weights='low' is for SavedModels with one."
         )
     plans: dict[str, Plan] = {}
-    said: list[str] = []
+    warnings: list[str] = []
     for meta_graph in model.meta_graphs:
         refuse_dangling(meta_graph)
-        plans |= _rewrite(meta_graph, policy, said, low_io=low_io)
+        plans |= _rewrite(meta_graph, policy, warnings, low_io=low_io)
     copied(source, target, _ignored(low_weights=low_weights))
-    stored = _store_weights(model.meta_graphs[0], source, target, policy, said) if low_weights else weights.NOTHING
+    stored = _store_weights(model.meta_graphs[0], source, target, policy, warnings) if low_weights else Stored()
     for meta_graph in model.meta_graphs:
         note_new_kinds(meta_graph)
     (target / BINARY).write_bytes(model.SerializeToString(deterministic=True))
     fingerprinting_utils.write_fingerprint(str(target))
-    report = make_report(source.name, plans, said)
-    return Conversion(
-        target, report, stored.variables, stored.constants, target / "assets.extra" / "mixdown-report.html"
-    )
+    return ConvertedModel(plans, warnings, stored)
 
 
 def _read(source: Path) -> Any:
@@ -81,21 +87,21 @@ def _parsed(source: Path, name: str) -> Any:
     return model
 
 
-def _rewrite(meta_graph: Any, policy: Policy, said: list[str], *, low_io: bool) -> dict[str, Plan]:
+def _rewrite(meta_graph: Any, policy: Policy, warnings: list[str], *, low_io: bool) -> dict[str, Plan]:
     """Rewrite one graph; returns the plans to report, by name."""
     graph_def, roots = meta_graph.graph_def, set(meta_graph.object_graph_def.concrete_functions)
     shown = _outermost(graph_def, roots)
     ends = set() if low_io else outputs(meta_graph)
     plans = rewrite_meta_graph(graph_def, policy, roots=roots, preserved=asked_for(meta_graph), outputs=ends)
     if low_io:
-        said.extend(lower_signatures(meta_graph, signatures.LOW_TYPES[policy.low]))
+        warnings.extend(lower_signatures(meta_graph, signatures.LOW_TYPES[policy.low]))
     title = " ".join(meta_graph.meta_info_def.tags) or "graph"
     return {title: plans[""], **{name: plans[name] for name in shown if plans[name].changes_anything}}
 
 
 def _outermost(graph_def: Any, roots: set[str]) -> list[str]:
     """The functions that can be called from outside and are called by no other."""
-    library = {function.signature.name: function for function in graph_def.library.function}
+    library = by_name(graph_def)
     known = sorted(roots & library.keys())
     called = set(reachable(graph_body(graph_def), library))
     called.update(name for root in known for name in reachable(function_body(library[root]), library))
@@ -107,16 +113,16 @@ def _ignored(*, low_weights: bool) -> Any:
     return shutil.ignore_patterns(*written, *([f"{VARIABLES[1]}.*"] if low_weights else []))
 
 
-def _store_weights(meta_graph: Any, source: Path, target: Path, policy: Policy, said: list[str]) -> weights.Stored:
-    """Let the variables of a graph be low where they can, and the checkpoint with them."""
+def _store_weights(meta_graph: Any, source: Path, target: Path, policy: Policy, warnings: list[str]) -> Stored:
+    """Store variables and constants in 16 bits where that can be, and write the checkpoint to match."""
     low, before, after = signatures.LOW_TYPES[policy.low], source.joinpath(*VARIABLES), target.joinpath(*VARIABLES)
     has_values = before.with_suffix(".index").is_file()
-    keys = checkpoint.object_keys(before, meta_graph.object_graph_def) if has_values else {}
-    stored = weights.store_low(meta_graph, low, keys, asked_for(meta_graph) | outputs(meta_graph))
+    keys = stored_values.object_keys(before, meta_graph.object_graph_def) if has_values else {}
+    stored = store_low(meta_graph, low, keys, asked_for(meta_graph) | outputs(meta_graph))
     if has_values:
-        said.extend(
+        warnings.extend(
             f"{name} has values that {policy.low} cannot hold: they are infinite now. Keep its readers in float32 "
             f"(policy.with_keep) or use low='bfloat16'."
-            for name in checkpoint.copy(before, after, stored.keys, low)
+            for name in stored_values.copy(before, after, stored.keys, low)
         )
     return stored

@@ -1,59 +1,198 @@
-"""Where the value of a variable goes on its way to and from a checkpoint. Start with `Trails.follow`."""
+"""Where variables are used: `HandleFamilies` follows their handles into functions, `ValuePaths` the values read.
+
+A family is all that must change together if a variable changes its dtype: usually one variable with its readers, more
+where a function is called with different variables, or where one variable is a copy of another.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mixdown.tensorflow.convert.handles import Edit, Place
-from mixdown.tensorflow.protos.bodies import calls
+import tensorflow as tf
+from tensorflow.core.framework import types_pb2
+
+from mixdown.core.disjoint_sets import DisjointSets
+from mixdown.tensorflow.protos import signatures
+from mixdown.tensorflow.protos.bodies import CALLS, LOOPS, PREDICATED, calls, followed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Hashable, Iterable, Mapping
 
-    from mixdown.tensorflow.convert.body_editor import Reader, Sheet
+    from mixdown.tensorflow.convert.body_editor import BodyEditor, Reader
     from mixdown.tensorflow.protos.wiring import Source
 
+ANY_TYPE = {"VarIsInitializedOp", "DisableCopyOnRead"}
+"""Kinds that take the handle of a variable of any dtype."""
+
+READS = {"ReadVariableOp", "ResourceGather"}
+FIRST_SAVED = 3  # the first input of SaveV2 that is a tensor to save
 CALLS_BY_LIST = {"PartitionedCall", "StatefulPartitionedCall"}
 """Calls that list the types of their arguments in `Tin`."""
 
 
-class Trail(NamedTuple):
-    """Everything that only moves a value on, and who reads it in the end."""
+class NodePlace(NamedTuple):
+    """A node: the body it stands in ("" is the graph), and its index there."""
 
-    sources: list[tuple[str, Source]]  # under which the value is known: body and source
-    edits: list[Edit]  # types that change with it
+    body: str
+    node: int
+
+
+class Edit(NamedTuple):
+    """A type attribute of a node, or one entry of it, that changes with the dtype of a variable."""
+
+    place: NodePlace
+    attribute: str
+    entry: int | None = None
+
+
+@dataclass
+class Family:
+    """Variables that change together."""
+
+    makers: list[NodePlace] = field(default_factory=list)  # the VarHandleOps
+    objects: list[int] = field(default_factory=list)  # in the graph of Python objects
+    keys: list[str] = field(default_factory=list)  # in the checkpoint
+    arguments: list[tuple[str, int]] = field(default_factory=list)  # of functions
+    reads: list[NodePlace] = field(default_factory=list)
+    writes: list[NodePlace] = field(default_factory=list)
+    spoiled: bool = False  # used in a way that is not followed
+
+
+class HandleFamilies:
+    """Finds the families: joins items (values in a body, Python objects, names in the checkpoint) and notes facts."""
+
+    def __init__(self, editors: Mapping[str, BodyEditor], library: Mapping[str, Any]) -> None:
+        self.editors, self.library = editors, library
+        self._numbers: dict[Hashable, int] = {}
+        self._unions = DisjointSets()
+        self._notes: list[tuple[Hashable, str, Any]] = []  # item, field of the family, value
+        for body, editor in editors.items():
+            for index in range(len(editor.nodes)):
+                self._visit(body, editor, index)
+
+    def join(self, one: Hashable, other: Hashable) -> None:
+        """Put two items into one family."""
+        self._unions.join(self._number(one), self._number(other))
+
+    def note(self, item: Hashable, what: str, value: object = True) -> None:  # noqa: FBT002 - for fields that are flags
+        """Add to a field of the family of an item."""
+        self._notes.append((item, what, value))
+
+    def families(self) -> list[Family]:
+        """All families."""
+        found: dict[int, Family] = {}
+        for item, what, value in self._notes:
+            family = found.setdefault(self._unions.find(self._number(item)), Family())
+            if what == "spoiled":
+                family.spoiled = True
+            else:
+                getattr(family, what).append(value)
+        for item, number in self._numbers.items():
+            if isinstance(item, tuple) and item[0] in self.editors and item[1][0] < 0:
+                found.setdefault(self._unions.find(number), Family()).arguments.append((item[0], -1 - item[1][0]))
+        return list(found.values())
+
+    def _number(self, item: Hashable) -> int:
+        return self._numbers.setdefault(item, len(self._numbers))
+
+    def _visit(self, body: str, editor: BodyEditor, index: int) -> None:
+        node, sources = editor.nodes[index], editor.inputs[index]
+        callees = followed(node, self.library)
+        if node.op == "VarHandleOp":
+            self.note((body, (index, 0)), "makers", NodePlace(body, index))
+        elif callees:
+            for callee in callees:
+                self._call(body, editor, index, callee)
+        elif node.op == "Identity" and node.attr["T"].type == types_pb2.DT_RESOURCE:
+            self.join((body, sources[0]), (body, (index, 0)))
+        elif node.op in READS:
+            self.note((body, sources[0]), "reads", NodePlace(body, index))
+        elif node.op == "AssignVariableOp":
+            self.note((body, sources[0]), "writes", NodePlace(body, index))
+        elif node.op not in ANY_TYPE:
+            self._spoil(body, editor, sources)
+
+    def _spoil(self, body: str, editor: BodyEditor, sources: Iterable[Source]) -> None:
+        for source in sources:
+            if _is_handle(editor, source):
+                self.note((body, source), "spoiled")
+
+    def _call(self, body: str, editor: BodyEditor, index: int, callee: str) -> None:
+        node, sources, inside = editor.nodes[index], editor.inputs[index], self.editors[callee]
+        first = 1 if node.op in PREDICATED else 0
+        for position, (_, dtype) in enumerate(inside.body.arguments):
+            if dtype == types_pb2.DT_RESOURCE:
+                self.join((body, sources[first + position]), (callee, (-1 - position, 0)))
+        if node.op in LOOPS and node.attr["cond"].func.name == callee:
+            return
+        for port, (_, _, dtype) in enumerate(inside.body.results):
+            if dtype == types_pb2.DT_RESOURCE:
+                self.join((body, (index, port)), (callee, inside.results[port]))
+                if node.op in LOOPS:
+                    self.join((body, (index, port)), (callee, (-1 - port, 0)))
+
+
+def _is_handle(editor: BodyEditor, source: Source) -> bool:
+    node, port = source
+    if node < 0:
+        return editor.body.arguments[-1 - node][1] == types_pb2.DT_RESOURCE
+    maker = editor.nodes[node]
+    passes = maker.op == "Identity" and maker.attr["T"].type == types_pb2.DT_RESOURCE
+    returned = maker.attr["T" if maker.op in LOOPS else "Tout"].list.type if maker.op in CALLS else ()
+    return maker.op == "VarHandleOp" or passes or (port < len(returned) and returned[port] == types_pb2.DT_RESOURCE)
+
+
+def saved_names(editor: BodyEditor, index: int) -> list[str]:
+    """The names in the checkpoint that a RestoreV2 reads, [] if they are not constant."""
+    node = editor.inputs[index][1][0]
+    if node < 0 or editor.nodes[node].op != "Const":
+        return []
+    return [name.decode() for name in tf.make_ndarray(editor.nodes[node].attr["value"].tensor)]
+
+
+def is_float(node: Any) -> bool:
+    """Whether a node that makes, reads or writes a variable takes it for float32."""
+    return node.attr["dtype"].type == signatures.FLOAT
+
+
+class ValuePath(NamedTuple):
+    """The ops that pass a value on unchanged, and the readers that use it."""
+
+    sources: list[tuple[str, Source]]  # where the value is: body and source
+    edits: list[Edit]  # type attributes of the ops that pass it on
     arguments: list[tuple[str, int]]  # arguments of functions that carry it
     ends: list[tuple[str, Reader]]
 
 
-class Trails:
-    """The way of values through the bodies of a model."""
+class ValuePaths:
+    """The paths of values through the bodies of a model."""
 
-    def __init__(self, sheets: Mapping[str, Sheet], library: Mapping[str, Any]) -> None:
-        self._sheets = sheets
+    def __init__(self, editors: Mapping[str, BodyEditor], library: Mapping[str, Any]) -> None:
+        self._editors = editors
         self._called: dict[tuple[str, int], list[str]] = {}
-        for body, sheet in sheets.items():
-            self._called.update({(body, index): names for index, names in calls(sheet.nodes, library)})
+        for body, editor in editors.items():
+            self._called.update({(body, index): names for index, names in calls(editor.nodes, library)})
         self._callers = Counter(name for names in self._called.values() for name in names)
 
-    def follow(self, body: str, source: Source) -> Trail:
+    def follow(self, body: str, source: Source) -> ValuePath:
         """Follow a value through identities, and into functions that are called from one place only."""
-        trail = Trail([(body, source)], [], [], [])
-        for here, known in trail.sources:
-            for reader in self._sheets[here].readers(known):
-                self._step(here, reader, trail)
-        return trail
+        path = ValuePath([(body, source)], [], [], [])
+        for here, known in path.sources:
+            for reader in self._editors[here].readers(known):
+                self._step(here, reader, path)
+        return path
 
-    def _step(self, body: str, reader: Reader, trail: Trail) -> None:
-        node = self._sheets[body].nodes[reader.node] if reader.node >= 0 else None
+    def _step(self, body: str, reader: Reader, path: ValuePath) -> None:
+        node = self._editors[body].nodes[reader.node] if reader.node >= 0 else None
         callees = self._called.get((body, reader.node), [])
         if node is not None and node.op == "Identity":
-            trail.edits.append(Edit(Place(body, reader.node), "T"))
-            trail.sources.append((body, (reader.node, 0)))
+            path.edits.append(Edit(NodePlace(body, reader.node), "T"))
+            path.sources.append((body, (reader.node, 0)))
         elif node is not None and node.op in CALLS_BY_LIST and [self._callers[name] for name in callees] == [1]:
-            trail.edits.append(Edit(Place(body, reader.node), "Tin", reader.position))
-            trail.arguments.append((callees[0], reader.position))
-            trail.sources.append((callees[0], (-1 - reader.position, 0)))
+            path.edits.append(Edit(NodePlace(body, reader.node), "Tin", reader.position))
+            path.arguments.append((callees[0], reader.position))
+            path.sources.append((callees[0], (-1 - reader.position, 0)))
         else:
-            trail.ends.append((body, reader))
+            path.ends.append((body, reader))

@@ -62,8 +62,10 @@ def _session(number: int, user: Any, twin: Any, reason: str) -> GraphReport:
         return GraphReport(name, "session", "float16", rewritten=False, reason=reason)
     if twin.plan is None:
         return _left_alone(name, "session", twin.policy, "it has not run anything yet")
-    facts = Facts(source_lines.of_graph(twin.plan.graph, user.graph), products(twin.reading))
-    return graph_report(twin.plan, name, "session", facts)
+    plan, reading, paints = twin.plan
+    return graph_report(
+        plan, name, "session", Facts(source_lines.of_graph(plan.graph, user.graph), products(reading), paints)
+    )
 
 
 def _left_alone(name: str, kind: str, policy: Policy, reason: str) -> GraphReport:

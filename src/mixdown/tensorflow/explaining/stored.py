@@ -9,6 +9,8 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 from mixdown.errors import GraphError
 from mixdown.tensorflow.protos.files import is_dir, is_file, proto_in
+from mixdown.tensorflow.protos.saved_names import sinks, tensor_names
+from mixdown.tensorflow.protos.wiring import node_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -19,7 +21,7 @@ DEBUG_INFO = "debug/saved_model_debug_info.pb"
 """Where a SavedModel keeps source lines, if it was saved with `tf.saved_model.SaveOptions(save_debug_info=True)`."""
 
 INTERNAL = "__saved_model"
-"""How the signatures begin that TensorFlow adds for itself."""
+"""How the names of signatures begin that TensorFlow adds for itself."""
 
 
 class StoredGraph(NamedTuple):
@@ -51,12 +53,6 @@ def load(path: Path, signatures: Collection[str] = ()) -> list[StoredGraph]:
     return [StoredGraph(path.name, graph_def, (), sinks(graph_def))]
 
 
-def sinks(graph_def: Any) -> tuple[str, ...]:
-    """The nodes that no other node reads or waits for."""
-    read = {_node(text) for node in graph_def.node for text in node.input}
-    return tuple(node.name for node in graph_def.node if node.name not in read)
-
-
 def _signatures(folder: Path, wanted: Collection[str]) -> list[StoredGraph]:
     files = [folder / f"{SAVED_MODEL}{ending}" for ending in (".pb", ".pbtxt")]
     file = next((file for file in files if file.is_file()), None)
@@ -79,41 +75,24 @@ def _signatures(folder: Path, wanted: Collection[str]) -> list[StoredGraph]:
 
 def _signature(name: str, meta: Any) -> StoredGraph:
     signature = meta.signature_def[name]
-    feeds, fetches = (tuple(_names(ends.values())) for ends in (signature.inputs, signature.outputs))
+    feeds, fetches = (
+        tuple(sorted({name for info in ends.values() for name in tensor_names(info) if name}))
+        for ends in (signature.inputs, signature.outputs)
+    )
     return StoredGraph(name, pruned(meta.graph_def, fetches), feeds, fetches)
 
 
-def _names(infos: Iterable[Any]) -> list[str]:
-    """The tensors of a signature's end, of which a sparse one has several."""
-    found = [
-        name
-        for info in infos
-        for name in (
-            info.name,
-            info.coo_sparse.values_tensor_name,
-            info.coo_sparse.indices_tensor_name,
-            info.coo_sparse.dense_shape_tensor_name,
-            *(part.name for part in info.composite_tensor.components),
-        )
-    ]
-    return sorted({name for name in found if name})
-
-
 def pruned(graph_def: Any, fetches: Iterable[str]) -> Any:
-    """What of a graph is needed for some tensors."""
+    """The part of a graph that is needed for some tensors."""
     nodes = {node.name: node for node in graph_def.node}
-    queue = [_node(text) for text in fetches]
+    queue = [node_name(text) for text in fetches]
     needed = set(queue)
     for name in queue:
-        before = {_node(text) for text in nodes[name].input} if name in nodes else set()
+        before = {node_name(text) for text in nodes[name].input} if name in nodes else set()
         queue.extend(sorted(before - needed))
         needed |= before
     kept = [node for node in graph_def.node if node.name in needed]
     return graph_pb2.GraphDef(node=kept, library=graph_def.library, versions=graph_def.versions)
-
-
-def _node(text: str) -> str:
-    return text.removeprefix("^").partition(":")[0]
 
 
 def _parse(path: Path, kind: Any, what: str) -> Any:

@@ -11,8 +11,9 @@ import tensorflow as tf
 from mixdown.reports.build import Facts
 from mixdown.tensorflow.calls.twins import Registered
 from mixdown.tensorflow.explaining import keras_models
-from mixdown.tensorflow.explaining.stored import StoredGraph, load, sinks
+from mixdown.tensorflow.explaining.stored import StoredGraph, load
 from mixdown.tensorflow.machine.devices import device_type, machine_default
+from mixdown.tensorflow.protos.saved_names import sinks
 from mixdown.tensorflow.reading.products import products
 from mixdown.tensorflow.runtime import source_lines
 from mixdown.tensorflow.runtime.private import context, get_resource_handle_data

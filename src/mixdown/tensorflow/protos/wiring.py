@@ -131,3 +131,8 @@ def source(text: str) -> tuple[str, int | None]:
     if port and not (port.isdecimal() and len(port) <= LONGEST_PORT):
         raise GraphError(f"There is no output {text!r}: what follows the colon is no number.")
     return name, int(port or 0)
+
+
+def node_name(text: str) -> str:
+    """The node, or the argument of a function, that an input string or the name of a tensor belongs to."""
+    return text.removeprefix("^").partition(":")[0]

@@ -13,10 +13,10 @@ from mixdown.tensorflow.runtime.private import c_api
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from mixdown.tensorflow.sessions.twin import Twin
+    from mixdown.tensorflow.sessions.twin import SessionTwin
 
 
-def doubled(twin: Twin, feeds: Mapping[Any, Any]) -> dict[Any, Any]:
+def doubled(twin: SessionTwin, feeds: Mapping[Any, Any]) -> dict[Any, Any]:
     """Values by tensor, with those that must be fed as well."""
     out = dict(feeds)
     for output, value in feeds.items():
@@ -25,7 +25,7 @@ def doubled(twin: Twin, feeds: Mapping[Any, Any]) -> dict[Any, Any]:
     return out
 
 
-def doubled_outputs(twin: Twin, outputs: Iterable[Any]) -> list[Any]:
+def doubled_outputs(twin: SessionTwin, outputs: Iterable[Any]) -> list[Any]:
     """Tensors that will be fed, with those that must be fed as well."""
     return [tensor for output in outputs for tensor in (output, *(t for t, _, _ in twin.doubles(*_name(output))))]
 
@@ -42,7 +42,7 @@ class FedCallable:
         ValueError: the options connect a tensor to one that was split.
     """
 
-    def __init__(self, session: Any, twin: Twin, options: Any) -> None:
+    def __init__(self, session: Any, twin: SessionTwin, options: Any) -> None:
         _refuse_connections(twin, options)
         self._twin, self._feeds = twin, [source(feed) for feed in options.feed]
         self._more = [
@@ -69,7 +69,7 @@ def _name(output: Any) -> tuple[str, int]:
     return c_api.TF_OperationName(output.oper), output.index
 
 
-def _as_low(twin: Twin, value: Any, tensor: tuple[str, int | None]) -> Any:
+def _as_low(twin: SessionTwin, value: Any, tensor: tuple[str, int | None]) -> Any:
     if value.dtype.kind != "f":
         raise TypeError(
             f"{tensor[0]}:{tensor[1]} runs in {twin.policy.low}, so it cannot be fed with a tensor handle: "
@@ -79,7 +79,7 @@ def _as_low(twin: Twin, value: Any, tensor: tuple[str, int | None]) -> Any:
         return value.astype(tf.as_dtype(twin.policy.low).as_numpy_dtype)
 
 
-def _refuse_connections(twin: Twin, options: Any) -> None:
+def _refuse_connections(twin: SessionTwin, options: Any) -> None:
     for connection in options.tensor_connection:
         name, port = source(connection.to_tensor)
         if twin.doubles(name, port or 0):

@@ -1,8 +1,8 @@
-"""A plan onto a session's graph, such that every node keeps its name, its outputs and their dtypes. Start with `write`.
+"""Nodes of a plan for a session's graph, in which every node keeps its name, its outputs and their dtypes. See `write`.
 
-A node with low outputs is split: the low node computes under a name of its own, and a carrier under the user's name
-turns its outputs back to float32. So whatever is fed, fetched, saved or waited for by name is still there. Consumers
-that are low read the low node; others read the carrier, or past it where that spares a cast. Nothing is decided here.
+A node with 16-bit outputs is split: the 16-bit node has a name of its own, and a carrier under the user's name casts
+its outputs back to float32. So whatever is fed, fetched, saved or waited for by name is still there. 16-bit consumers
+read the 16-bit node; others read the carrier, or the node itself where that saves a cast.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tensorflow.core.framework import node_def_pb2
 
 from mixdown.tensorflow.protos import signatures
+from mixdown.tensorflow.protos.cast_node import cast_node
+from mixdown.tensorflow.protos.library import output_types, unused
 from mixdown.tensorflow.protos.wiring import source
-from mixdown.tensorflow.writing.apply import unused
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -25,7 +26,7 @@ MARKED = re.compile(rf"{MARK}(?:_(?:low|full)_\d+)?(?:_\d+)?")
 """What the names of added nodes have behind the name of the user's node they belong to."""
 
 ROUTERS = {"Switch"}
-"""Kinds of which one output comes alive: a carrier would wait for all in vain, so a full node stays beside the low."""
+"""Kinds that compute only one of their outputs: a carrier would wait for all, so a float32 node stays beside them."""
 
 XLA_CLUSTER = ("_XlaCompile", "_XlaScope")  # attributes that ask XLA to compile a node together with its neighbours
 
@@ -63,7 +64,7 @@ class Layout:
         return out if beside in (name, split.node) else [*out, (beside, int(index), False)]
 
 
-class Rewritten(NamedTuple):
+class NewNodes(NamedTuple):
     """New nodes of the outermost graph, with what a plan says of them."""
 
     nodes: Sequence[tuple[Any, Any]]  # each as the user made it, and with low types and calls of twins
@@ -72,36 +73,34 @@ class Rewritten(NamedTuple):
     functions: Mapping[str, Any] = {}  # by name, twins included
 
 
-def write(rewritten: Rewritten, layout: Layout, low: int, taken: set[str]) -> tuple[list[Any], Layout]:
+def write(new: NewNodes, layout: Layout, low: int, taken: set[str]) -> tuple[list[Any], Layout]:
     """The nodes to add to a twin, and its layout with them.
 
     Args:
-        rewritten: the nodes that are new.
+        new: the nodes that are new.
         layout: where the twin keeps the nodes it has.
         low: the low dtype.
         taken: the names of all nodes, old and new; those of added nodes come to it.
     """
-    writer = _Writer(rewritten, layout, low, taken)
-    nodes = [node for pair in rewritten.nodes for node in writer.emit(*pair)]
+    writer = _Writer(new, layout, low, taken)
+    nodes = [node for pair in new.nodes for node in writer.emit(*pair)]
     return [*nodes, *writer.casts], replace(writer.layout, copies=writer.copies)
 
 
 class _Writer:
     """Writes nodes one after the other."""
 
-    def __init__(self, rewritten: Rewritten, layout: Layout, low: int, taken: set[str]) -> None:
-        self.rewritten, self.low, self.taken = rewritten, low, taken
+    def __init__(self, new: NewNodes, layout: Layout, low: int, taken: set[str]) -> None:
+        self.new, self.low, self.taken = new, low, taken
         self.copies = dict(layout.copies)
         self.casts: list[Any] = []  # those that make new low copies
-        splits = {before.name: split for before, after in rewritten.nodes if (split := self._split(before, after))}
-        self.layout = replace(
-            layout, lowered={**layout.lowered, **rewritten.lowered}, splits={**layout.splits, **splits}
-        )
+        splits = {before.name: split for before, after in new.nodes if (split := self._split(before, after))}
+        self.layout = replace(layout, lowered={**layout.lowered, **new.lowered}, splits={**layout.splits, **splits})
 
     def _split(self, before: Any, after: Any) -> Split | None:
-        if before.name not in self.rewritten.lowered:
+        if before.name not in self.new.lowered:
             return None
-        functions = self.rewritten.functions
+        functions = self.new.functions
         low = [one != other for one, other in zip(*(output_types(n, functions) for n in (before, after)), strict=True)]
         if not any(low):
             return None
@@ -119,7 +118,7 @@ class _Writer:
         node = node_def_pb2.NodeDef()
         node.CopyFrom(after)
         places = range(len(before.input))
-        self._connect(node, before, [(before.name, place) in self.rewritten.low_inputs for place in places])
+        self._connect(node, before, [(before.name, place) in self.new.low_inputs for place in places])
         split = self.layout.splits.get(before.name)
         if split is None:
             return [node]
@@ -160,7 +159,7 @@ class _Writer:
         ]
         if len(split.full) > 1:
             carrier = node_def_pb2.NodeDef(name=before.name, op="IdentityN", input=map(_short, split.full))
-            carrier.attr["T"].list.type.extend(output_types(before, self.rewritten.functions))
+            carrier.attr["T"].list.type.extend(output_types(before, self.new.functions))
             added.append(_beside(split.node, carrier))
         for node in added:
             node.device = before.device
@@ -169,22 +168,8 @@ class _Writer:
         return added
 
 
-def output_types(node: Any, functions: Mapping[str, Any]) -> list[int]:
-    """The dtypes of a node's outputs."""
-    if node.op in functions:
-        return [result.type for result in functions[node.op].signature.output_arg]
-    kind = signatures.kind_of(node.op)
-    if kind is None:
-        raise signatures.unknown(node)
-    known = dict(zip((name for name, _ in kind.readers), kind.values(node), strict=True))
-    return [dtype for output in kind.definition.output_arg for _, dtype in signatures.ports(output, known)]
-
-
 def _cast(name: str, tensor: str, from_type: int, to_type: int) -> Any:
-    node = node_def_pb2.NodeDef(name=name, op="Cast", input=[tensor])
-    node.attr["SrcT"].type, node.attr["DstT"].type = from_type, to_type
-    node.attr["Truncate"].b = False
-    return _beside(source(tensor)[0], node)
+    return _beside(source(tensor)[0], cast_node(name, tensor, from_type, to_type))
 
 
 def _beside(neighbour: str, node: Any) -> Any:

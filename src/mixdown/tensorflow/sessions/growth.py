@@ -1,29 +1,58 @@
-"""Sessions whose graph grows between runs: what was imported keeps its types. Start with `settle`.
+"""Sessions whose graph grows between runs: nodes that were imported keep their dtypes. Start with `settle`.
 
-A session never forgets a node, so a decision once carried out stands. Each time the graph has grown the whole of it is
-planned anew, as if it had come at once; new nodes do as that plan says, old ones stay as they are.
+A session cannot change a node it has, so a decision once carried out stands. Each time the graph has grown, all of it
+is planned anew, as if it had come at once; new nodes do as that plan says, old ones stay as they are.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mixdown.core import Agreement, Cast, Category, Paint
+from mixdown.core import Agreement, Category, Paint
+from mixdown.core.plan import summary_of
 from mixdown.tensorflow.protos.bodies import CALLS
 from mixdown.tensorflow.protos.signatures import VARIANT
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping
 
     from mixdown.core import Graph, Plan, Policy
     from mixdown.tensorflow.reading.read import Reading
 
 
-def settle(reading: Reading, plan: Plan, imported: Collection[str], lowered: Mapping[str, Collection[str]]) -> Plan:
-    """The plan with every imported node as it is, and with the casts inside functions only.
+class SettledPlan(NamedTuple):
+    """The plan of a session's whole graph, and what its sites really have: imported nodes keep what they got before."""
 
-    Where casts stand in the outermost graph depends on what the twin already holds: `session_graph` sees to them.
+    plan: Plan
+    reading: Reading  # what the plan was made of
+    paints: tuple[Paint, ...]
+
+    @property
+    def graph(self) -> Graph:
+        """The graph the plan is for."""
+        return self.plan.graph
+
+    @property
+    def changes_anything(self) -> bool:
+        """Whether any site is 16-bit."""
+        return Paint.LOW in self.paints
+
+    @property
+    def summary(self) -> str:
+        """What the session runs, in one line."""
+        return summary_of(self.graph, self.paints, self.plan.policy.low)
+
+
+def settle(
+    reading: Reading, plan: Plan, imported: Collection[str], lowered: Mapping[str, Collection[str]]
+) -> SettledPlan:
+    """Keep every imported node as it is.
+
+    Args:
+        reading: what the plan was made of.
+        plan: what to do if the graph had come at once.
+        imported: the nodes that the session has.
+        lowered: of these, the ones with 16-bit type attributes, and the names of these attributes.
     """
     graph, paints = plan.graph, list(plan.paints)
     fixed = _imported_paints(reading, graph, imported, lowered)
@@ -32,15 +61,15 @@ def settle(reading: Reading, plan: Plan, imported: Collection[str], lowered: Map
     for tie in graph.ties:
         leader = next((site for site in tie.sites if site in fixed), None)
         if tie.agreement is Agreement.SPREAD and leader is not None:
-            for site in tie.sites:  # a new op on an old tensor list has to live with its elements
+            for site in tie.sites:  # a new op on an old tensor list takes the dtype of its elements
                 paints[site] = fixed.get(site, paints[leader])
-    return replace(plan, paints=tuple(paints), casts=tuple(_casts_in_functions(reading, graph, paints)))
+    return SettledPlan(plan, reading, tuple(paints))
 
 
 def brings_nothing_low(operations: Iterable[Any], policy: Policy) -> bool:
-    """Whether new operations can be taken as they are, without a look at the rest of the graph.
+    """Whether new operations can be imported as they are, without planning the graph again.
 
-    They can if none of them is an allow op, calls a function, or touches a tensor list: nothing would ask to be low.
+    They can if none of them is an allow op, calls a function, or takes or makes a tensor list.
     """
     if any(override.category is Category.ALLOW and not override.is_plain for override in policy.overrides):
         return False
@@ -65,13 +94,3 @@ def _imported_paints(
         if origin.body == 0 and op.name in imported
         for site in op.sites
     }
-
-
-def _casts_in_functions(reading: Reading, graph: Graph, paints: Sequence[Paint]) -> list[Cast]:
-    out = []
-    for index, tensor in enumerate(graph.tensors):
-        made = paints[tensor.site]
-        wanted = next((paints[site] for site in tensor.consumers if paints[site] is not made), None)
-        if wanted is not None and reading.origins[graph.sites[tensor.site].op].body != 0:
-            out.append(Cast(index, wanted))
-    return out

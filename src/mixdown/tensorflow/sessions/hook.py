@@ -19,7 +19,7 @@ from mixdown.errors import PolicyError
 from mixdown.messages import warn
 from mixdown.tensorflow.runtime.private import BaseSession, c_api, mixed_precision_global_state
 from mixdown.tensorflow.sessions.feeds import FedCallable, doubled, doubled_outputs
-from mixdown.tensorflow.sessions.twin import Twin
+from mixdown.tensorflow.sessions.twin import SessionTwin
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -113,14 +113,14 @@ def _is_one_open() -> bool:
     return any(not getattr(session, "_closed", True) and _twin_of(session) is None for session in found)
 
 
-def seen() -> list[tuple[Any, Twin | None, str]]:
+def seen() -> list[tuple[Any, SessionTwin | None, str]]:
     """Every session that was made while a policy was in force, with its twin, or with why it has none."""
     with _lock:
         twinned = [(session, _twin_of(session), "") for session in _twinned]
         return [*twinned, *((session, None, reason) for session, reason in _left_alone.items())]
 
 
-def _twin_of(session: Any) -> Twin | None:
+def _twin_of(session: Any) -> SessionTwin | None:
     return getattr(session, _TWIN, None)
 
 
@@ -148,7 +148,7 @@ def _replace_init(original: Any) -> Any:
             original(session, target, graph, config)
             return
         user = tf.compat.v1.get_default_graph() if graph is None else graph
-        twin = Twin(policy)
+        twin = SessionTwin(policy)
         original(session, target, twin.graph, config)
         session._graph = user
         if config is not None and _switches_off(config):  # without one, it has TensorFlow's options for eager code
@@ -174,7 +174,7 @@ def _make_plain(original_init: Any, session: Any) -> None:
     original_init(session, session._target, session._graph, session._config)
 
 
-def _extend_graph(original: Any, session: Any, twin: Twin) -> None:
+def _extend_graph(original: Any, session: Any, twin: SessionTwin) -> None:
     if session._graph.version == twin.extended_to:
         return
     with session._graph._session_run_lock(), twin.lock:
@@ -186,7 +186,7 @@ def _extend_graph(original: Any, session: Any, twin: Twin) -> None:
             twin.extended_to = twin.version
 
 
-def _sync(session: Any, twin: Twin) -> None:
+def _sync(session: Any, twin: SessionTwin) -> None:
     if _twin_of(session) is None:
         return  # another thread found out that it cannot have one
     try:
@@ -202,7 +202,7 @@ def _sync(session: Any, twin: Twin) -> None:
             warn(f"What was added to the graph of a session runs in float32: {error}")
 
 
-def _sync_or_say_why_not(session: Any, twin: Twin) -> None:
+def _sync_or_say_why_not(session: Any, twin: SessionTwin) -> None:
     if twin.is_empty:  # not earlier: a session that is never run need not reach its devices
         types = sorted({device.device_type for device in session.list_devices()})
         if not any(map(twin.policy.admits, types)):
@@ -214,7 +214,7 @@ def _sync_or_say_why_not(session: Any, twin: Twin) -> None:
     twin.sync(session._graph)
 
 
-def _do_call(original: Any, session: Any, twin: Twin, function: Any, *arguments: Any) -> Any:
+def _do_call(original: Any, session: Any, twin: SessionTwin, function: Any, *arguments: Any) -> Any:
     def speaking_for_user(*inner: Any) -> Any:
         with twin.speaking_for_user():
             return function(*inner)
@@ -222,16 +222,16 @@ def _do_call(original: Any, session: Any, twin: Twin, function: Any, *arguments:
     return original(session, speaking_for_user, *arguments)
 
 
-def _call_tf_sessionrun(original: Any, session: Any, twin: Twin, options: Any, feeds: Any, *rest: Any) -> Any:
+def _call_tf_sessionrun(original: Any, session: Any, twin: SessionTwin, options: Any, feeds: Any, *rest: Any) -> Any:
     with twin.speaking_for_user():
         return original(session, options, doubled(twin, feeds), *rest)
 
 
-def _call_tf_sessionprun(original: Any, session: Any, twin: Twin, handle: Any, feeds: Any, *rest: Any) -> Any:
+def _call_tf_sessionprun(original: Any, session: Any, twin: SessionTwin, handle: Any, feeds: Any, *rest: Any) -> Any:
     return original(session, handle, doubled(twin, feeds), *rest)
 
 
-def _partial_run_setup(original: Any, session: Any, _twin: Twin, fetches: Any, feeds: Any = None) -> Any:
+def _partial_run_setup(original: Any, session: Any, _twin: SessionTwin, fetches: Any, feeds: Any = None) -> Any:
     return original(_Setup(session), fetches, feeds)
 
 
@@ -251,7 +251,7 @@ class _Setup:
         return self._real._do_call(function, self._real._session, feeds, *rest)
 
 
-def _make_callable_from_options(original: Any, session: Any, twin: Twin, options: Any) -> Any:
+def _make_callable_from_options(original: Any, session: Any, twin: SessionTwin, options: Any) -> Any:
     session._extend_graph()
     if _twin_of(session) is None:
         return original(session, options)

@@ -1,49 +1,50 @@
-"""The twin of a session's graph: what the session really runs. Start with `Twin.sync`."""
+"""The twin of a session's graph, which the session runs in its place. Start with `SessionTwin.sync`."""
 
 from __future__ import annotations
 
 import re
 from contextlib import contextmanager
+from hashlib import blake2b
+from itertools import count
 from logging import DEBUG, INFO
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tensorflow.core.framework import graph_pb2
+from tensorflow.core.framework import function_pb2, graph_pb2
 
 from mixdown.core import Paint, make_plan
 from mixdown.messages import logger
 from mixdown.tensorflow.protos import signatures
 from mixdown.tensorflow.protos.bodies import graph_body
 from mixdown.tensorflow.protos.c_graph import CGraph
+from mixdown.tensorflow.protos.library import by_name, mentioned
 from mixdown.tensorflow.reading.read import read
 from mixdown.tensorflow.runtime.gc_pause import collector_paused
 from mixdown.tensorflow.runtime.private import OpError, eager_mode
-from mixdown.tensorflow.sessions.functions import Functions, mentioned
-from mixdown.tensorflow.sessions.graph import MARKED, Layout, Rewritten, write
-from mixdown.tensorflow.sessions.growth import brings_nothing_low, settle
+from mixdown.tensorflow.sessions.graph import MARK, MARKED, Layout, NewNodes, write
+from mixdown.tensorflow.sessions.growth import SettledPlan, brings_nothing_low, settle
+from mixdown.tensorflow.writing.function_family import apply_to_families
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from mixdown.core import Plan, Policy
-    from mixdown.tensorflow.reading.read import Reading
+    from mixdown.core import Policy
 
 ADDED = re.compile(rf"{MARKED.pattern}|/cast_\d+_to_(?:float32|float16|bfloat16)(?:_\d+)?")
-"""What tells the name of a node or function that mixdown added from the name of the user's own."""
+"""What the name of a node or function that mixdown added has behind the name of the user's own."""
 
 
 class Import(NamedTuple):
-    """What is to be noted once nodes are imported."""
+    """What the twin remembers once nodes are imported."""
 
     names: set[str]
     library: Any
     layout: Layout
-    plan: Plan | None
-    reading: Reading | None
+    plan: SettledPlan | None
 
 
-class Twin:
-    """A graph with the nodes of the user's under the same names, in which some compute low.
+class SessionTwin:
+    """A graph with the nodes of the user's graph under the same names, some of which compute in 16 bits.
 
     Args:
         policy: what may be low, and where.
@@ -56,14 +57,13 @@ class Twin:
         self._low = signatures.LOW_TYPES[policy.low]
         self._c_graph = CGraph()
         self._layout = Layout()
-        self._functions = Functions()
+        self._functions = _SessionFunctions()
         self._nodes: set[str] = set()  # the user's nodes that are imported
-        self._begun: Import | None = None  # an import that is not noted yet
+        self._begun: Import | None = None  # an import that may be under way
         self.version = 0  # of the user's graph, as far as it is imported
         self.extended_to = 0  # the same, as far as the session knows
         self._rewrites = True
-        self.plan: Plan | None = None  # what was last decided about the whole graph
-        self.reading: Reading | None = None  # what it was made of
+        self.plan: SettledPlan | None = None  # of the whole graph, as far as it is imported
 
     @property
     def graph(self) -> Any:
@@ -118,27 +118,26 @@ class Twin:
         origin = graph_pb2.GraphDef(versions=user.graph_def_versions)
         if any(user._is_function(name) for name in mentioned(nodes)):
             origin.library.CopyFrom(user.as_graph_def().library)
-        self._add(origin, Rewritten([(node, node) for node in nodes]))
+        self._add(origin, NewNodes([(node, node) for node in nodes]))
 
     def _add_rewritten(self, origin: Any) -> None:
-        library = {function.signature.name: function for function in origin.library.function}
+        library = by_name(origin)
         reading = read(graph_body(origin), library, self.policy, default_device=self.default_device)
         plan = settle(reading, make_plan(reading.graph, self.policy), self._nodes, self._layout.lowered)
-        root, twins = self._functions.apply(reading, plan, self.default_device)
+        root, twins = self._functions.apply(plan, self.default_device)
         functions = {**library, **{twin.signature.name: twin for twin in twins}}
-        new = [pair for pair in zip(origin.node, root.node, strict=True) if pair[0].name not in self._nodes]
-        rewritten = Rewritten(new, _low_inputs(reading, plan), _lowered(reading, plan), functions)
-        self._add(origin, rewritten, plan, reading)
+        # Not strict: casts follow the user's nodes. `write` adds its own, as the twin may hold some of them already.
+        new = [pair for pair in zip(origin.node, root.node, strict=False) if pair[0].name not in self._nodes]
+        self._add(origin, NewNodes(new, _low_inputs(plan), _lowered(plan), functions), plan)
         logger().log(INFO if plan.changes_anything else DEBUG, "session: %s", plan.summary)
 
-    def _add(self, origin: Any, rewritten: Rewritten, plan: Plan | None = None, reading: Reading | None = None) -> None:
+    def _add(self, origin: Any, new: NewNodes, plan: SettledPlan | None = None) -> None:
         """Import nodes, with what they need of the graph they come from."""
-        names = {before.name for before, _ in rewritten.nodes}
-        taken = names | self._c_graph.operations.keys()
-        nodes, layout = write(rewritten, self._layout, self._low, taken)
-        functions = rewritten.functions.values() or origin.library.function
+        names = {before.name for before, _ in new.nodes}
+        nodes, layout = write(new, self._layout, self._low, names | self._c_graph.operations.keys())
+        functions = new.functions.values() or origin.library.function
         library = self._functions.library(functions, origin.library.gradient)
-        self._begun = Import(names, library, layout, plan or self.plan, reading or self.reading)
+        self._begun = Import(names, library, layout, plan or self.plan)
         self._c_graph.add(graph_pb2.GraphDef(node=nodes, library=library, versions=origin.versions))
         self._note_import()
 
@@ -147,24 +146,67 @@ class Twin:
         begun = self._begun
         if begun is not None and self._c_graph.holds(begun.names):
             self._functions.remember(begun.library)
-            self._layout, self.plan, self.reading = begun.layout, begun.plan, begun.reading
+            self._layout, self.plan = begun.layout, begun.plan
             self._nodes |= begun.names
         self._begun = None
 
 
-def _low_inputs(reading: Reading, plan: Plan) -> set[tuple[str, int]]:
-    nodes = reading.bodies[0].nodes
+class _SessionFunctions:
+    """The functions that a twin has imported, and twins of those that change."""
+
+    def __init__(self) -> None:
+        self._imported: dict[str, bytes] = {}
+        self._numbers = count(1)
+
+    def apply(self, plan: SettledPlan, device: str) -> tuple[Any, list[Any]]:
+        """The rewritten graph, and the twins that it calls, or may call.
+
+        Twins that were imported before get their old names if they still look the same, and new ones if not.
+        """
+        root, twins = _apply(plan, device, "")
+        if any(self._imported.get(twin.signature.name, _digest(twin)) != _digest(twin) for twin in twins):
+            root, twins = _apply(plan, device, f"_{next(self._numbers)}")
+        return root, twins
+
+    def library(self, functions: Iterable[Any], gradients: Iterable[Any]) -> Any:
+        """What is still to be imported of these functions and of the gradients registered for them."""
+        new = [function for function in functions if function.signature.name not in self._imported]
+        names = {function.signature.name for function in new}
+        pairs = [gradient for gradient in gradients if gradient.function_name in names]
+        return function_pb2.FunctionDefLibrary(function=new, gradient=pairs)
+
+    def remember(self, library: Any) -> None:
+        """Note that a library was imported."""
+        self._imported.update((function.signature.name, _digest(function)) for function in library.function)
+
+
+def _apply(plan: SettledPlan, device: str, ending: str) -> tuple[Any, list[Any]]:
+    families = count()
+
+    def suffix(head: str) -> str:
+        return f"{MARK}_low_{next(families)}{ending}" if head else f"{MARK}{ending}"
+
+    root, twins = apply_to_families(plan.reading, plan.plan, device, suffix, paints=plan.paints)
+    return root, [twin for family in twins for twin in family.values()]
+
+
+def _digest(function: Any) -> bytes:
+    return blake2b(function.SerializeToString(deterministic=True)).digest()
+
+
+def _low_inputs(plan: SettledPlan) -> set[tuple[str, int]]:
+    nodes = plan.reading.bodies[0].nodes
     return {
         (nodes[use.node].name, use.position)
-        for tensor, uses in zip(plan.graph.tensors, reading.uses, strict=True)
+        for tensor, uses in zip(plan.graph.tensors, plan.reading.uses, strict=True)
         for use, site in zip(uses, tensor.consumers, strict=True)
         if use.body == 0 and plan.paints[site] is Paint.LOW
     }
 
 
-def _lowered(reading: Reading, plan: Plan) -> dict[str, frozenset[str]]:
+def _lowered(plan: SettledPlan) -> dict[str, frozenset[str]]:
     graph, out = plan.graph, {}
-    for op, origin in zip(graph.ops, reading.origins, strict=True):
+    for op, origin in zip(graph.ops, plan.reading.origins, strict=True):
         low = frozenset(graph.sites[site].attribute for site in op.sites if plan.paints[site] is Paint.LOW)
         if low and origin.body == 0:
             out[op.name] = low

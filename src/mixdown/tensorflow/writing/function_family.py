@@ -1,30 +1,27 @@
-"""One function rewritten, with all it calls and all that TensorFlow may choose in its place: `rewrite_function`.
+"""Functions rewritten with all they call and all that TensorFlow may choose in their place: `rewrite_function`.
 
-Nothing is registered and nothing is run here, so that what is previewed is what is applied, byte for byte: the names of
-twins follow from what they are twins of, and from nothing else.
+Nothing is registered and nothing is run here, so that a preview shows byte for byte what is applied: the names of twins
+depend on what they are twins of, and on nothing else.
 """
 
 from __future__ import annotations
 
 import json
-from collections import ChainMap
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mixdown.core import make_plan
-from mixdown.tensorflow.protos.bodies import GROUP, function_body
+from mixdown.tensorflow.protos.bodies import function_body
+from mixdown.tensorflow.protos.library import group_of, members, rename_groups
 from mixdown.tensorflow.reading.read import read
 from mixdown.tensorflow.writing.apply import apply
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from mixdown.core import Plan, Policy
+    from mixdown.core import Paint, Plan, Policy
     from mixdown.tensorflow.reading.read import Reading
     from mixdown.tensorflow.shapes.variable_handles import Handle
-
-PARTNERS = ("forward_function_name", "backward_function_name")
-"""Attributes by which the functions of one group name each other."""
 
 
 class Asked(NamedTuple):
@@ -36,15 +33,17 @@ class Asked(NamedTuple):
     handles: Mapping[int, Handle]  # the variables among its arguments, by position
 
 
-class Rewritten(NamedTuple):
+class RewrittenFunction(NamedTuple):
     """A function's plan, and the twins that carry it out: pairs of original name and FunctionDef, the root's first."""
 
     plan: Plan
     reading: Reading
-    twins: Sequence[tuple[str, Any]]  # none if nothing in it can be low
+    twins: Sequence[tuple[str, Any]]  # none if nothing in it can be 16-bit
 
 
-def rewrite_function(library: Mapping[str, Any], asked: Asked, groups: dict[str, bytes] | None = None) -> Rewritten:
+def rewrite_function(
+    library: Mapping[str, Any], asked: Asked, groups: dict[str, bytes] | None = None
+) -> RewrittenFunction:
     """Rewrite a function and whatever has to change with it.
 
     Args:
@@ -52,62 +51,69 @@ def rewrite_function(library: Mapping[str, Any], asked: Asked, groups: dict[str,
         asked: what to do.
         groups: the groups of functions looked at before, so that they need not be looked at again; grows.
     """
-    reading = read(
-        function_body(library[asked.root]),
-        library,
-        asked.policy,
-        default_device=asked.device,
-        handles=asked.handles,
-    )
+    body = function_body(library[asked.root])
+    reading = read(body, library, asked.policy, default_device=asked.device, handles=asked.handles)
     plan = make_plan(reading.graph, asked.policy)
     if not plan.changes_anything:
-        return Rewritten(plan, reading, ())
-    chosen_from = {_group(body.proto) for body in reading.bodies} - {b""}
-    families = [_family(reading, plan, asked, chosen_from)]
-    for partner in sorted(_members(library, chosen_from, {} if groups is None else groups)):
-        if not any(partner in family for family in families):
-            own = read(function_body(library[partner]), library, asked.policy, default_device=asked.device)
-            families.append(_family(own, make_plan(own.graph, asked.policy), asked, chosen_from))
-    _rename_groups(families, _suffix(asked))
-    return Rewritten(plan, reading, [pair for family in families for pair in family.items()])
+        return RewrittenFunction(plan, reading, ())
+    _, families = apply_to_families(reading, plan, asked.device, lambda head: _suffix(asked, head), known=groups)
+    return RewrittenFunction(plan, reading, [pair for family in families for pair in family.items()])
 
 
-def _family(reading: Reading, plan: Plan, asked: Asked, groups: set[bytes]) -> dict[str, Any]:
-    """The twins of a function and of what it calls, by the original's name."""
-    also = [body.function for body in reading.bodies if _group(body.proto) in groups]
+def apply_to_families(
+    reading: Reading,
+    plan: Plan,
+    device: str,
+    suffix: Callable[[str], str],
+    *,
+    paints: Sequence[Paint] | None = None,
+    known: dict[str, bytes] | None = None,
+) -> tuple[Any, list[dict[str, Any]]]:
+    """Write a plan down, as `apply` does, and twins of all functions that TensorFlow may choose in place of others.
+
+    Where a function belongs to a group, every member of the group gets a twin, planned on its own with all that it
+    calls; the twins make up a group of their own.
+
+    Args:
+        reading: what the plan's graph was read from.
+        plan: what to do.
+        device: the type of device for nodes that name none.
+        suffix: what the names of twins have behind the original's, given the outermost function ("" for a graph) of
+            the family they belong to; `suffix("")` also marks the new groups.
+        paints: what each site gets, where that is not what the plan says.
+        known: the groups of functions looked at before; grows.
+
+    Returns:
+        The outermost graph or function, and the families: twins by the names of their originals, the first with all
+        that the outermost calls, itself included if it is a function.
+    """
+    groups = {group_of(body.proto) for body in reading.bodies if body.function} - {b""}
+    root, family = _apply_to_family(reading, plan, suffix, groups, paints)
+    families = [family]
+    for member in members(reading.library, groups, {} if known is None else known):
+        if not any(member in family for family in families):
+            own = read(function_body(reading.library[member]), reading.library, plan.policy, default_device=device)
+            families.append(_apply_to_family(own, make_plan(own.graph, plan.policy), suffix, groups)[1])
+    rename_groups(families, suffix(""))
+    return root, families
+
+
+def _apply_to_family(
+    reading: Reading,
+    plan: Plan,
+    suffix: Callable[[str], str],
+    groups: set[bytes],
+    paints: Sequence[Paint] | None = None,
+) -> tuple[Any, dict[str, Any]]:
     head = reading.bodies[0].function
-    suffix = _suffix(asked, head)
-    root, twins = apply(reading, plan, lambda name: f"{name}{suffix}", also)
-    return {head: root, **twins}
+    also = [body.function for body in reading.bodies if body.function and group_of(body.proto) in groups]
+    behind = suffix(head)
+    root, twins = apply(reading, plan, lambda name: f"{name}{behind}", also, paints)
+    return root, {head: root, **twins} if head else twins
 
 
-def _suffix(asked: Asked, head: str = "") -> str:
+def _suffix(asked: Asked, head: str) -> str:
     """What the names of twins end in: another one for every root, family, policy and device."""
     named = json.dumps([asked.root, head, asked.device, asked.policy.to_dict()], sort_keys=True)
     digest = blake2b(named.encode(), digest_size=8).hexdigest()
     return f"__{asked.policy.low}_{digest}"
-
-
-def _members(library: Mapping[str, Any], groups: set[bytes], known: dict[str, bytes]) -> set[str]:
-    """The functions of these groups: TensorFlow may choose any of them, so all of them need a twin."""
-    if not groups:
-        return set()
-    for name in library:
-        if name not in known and name in library:
-            known[name] = _group(library[name])
-    return {name for name, group in known.items() if group in groups and name in library}
-
-
-def _group(function: Any) -> bytes:
-    return function.attr[GROUP].s if GROUP in function.attr else b""
-
-
-def _rename_groups(families: Sequence[dict[str, Any]], suffix: str) -> None:
-    """Give twins a group of their own, so that TensorFlow never chooses an original in their place."""
-    twins = ChainMap(*families)
-    for function in (function for family in families for function in family.values()):
-        if group := _group(function):
-            function.attr[GROUP].s = group + suffix.encode()
-        for attribute in PARTNERS:
-            if attribute in function.attr and (partner := function.attr[attribute].s.decode()) in twins:
-                function.attr[attribute].s = twins[partner].signature.name.encode()

@@ -13,16 +13,17 @@ from mixdown.reports import Report
 from mixdown.reports.build import Facts, graph_report
 from mixdown.reports.rendering.blocks import summary
 from mixdown.tensorflow.protos.bodies import graph_body
-from mixdown.tensorflow.protos.wiring import LONGEST_PORT
+from mixdown.tensorflow.protos.library import by_name, mentioned, referenced, replace_all, unused
+from mixdown.tensorflow.protos.wiring import LONGEST_PORT, node_name
 from mixdown.tensorflow.reading.products import products
 from mixdown.tensorflow.reading.read import read
 from mixdown.tensorflow.runtime.gc_pause import collector_paused
 from mixdown.tensorflow.runtime.source_lines import of_graph_def
-from mixdown.tensorflow.writing.apply import apply, unused
+from mixdown.tensorflow.writing.apply import apply
 from mixdown.untrusted.escaped import escaped
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from mixdown.tensorflow.reading.read import Reading
@@ -86,7 +87,7 @@ def rewrite_graph(graph_def: Any, fetches: Iterable[str], feeds: Iterable[str], 
     """The work behind `rewrite_graph_def`, which does not mind rules of the policy that match nothing."""
     tensors = _tensor_names(fetches, feeds)
     preserved = _node_names(graph_def, tensors)
-    library = {function.signature.name: function for function in graph_def.library.function}
+    library = by_name(graph_def)
     with collector_paused():
         reading = read(graph_body(graph_def), library, policy, preserved)
         _refuse_missing_ports(reading, tensors)
@@ -117,7 +118,7 @@ def _tensor_names(fetches: Iterable[str], feeds: Iterable[str]) -> list[str]:
 
 
 def _node_names(graph_def: Any, tensors: Iterable[str]) -> set[str]:
-    names = {tensor.partition(":")[0].removeprefix("^") for tensor in tensors}
+    names = set(map(node_name, tensors))
     if missing := sorted(names - {node.name for node in graph_def.node}):
         raise GraphError(f"The graph has no node {', '.join(map(repr, missing))} to feed or fetch.")
     return names
@@ -137,31 +138,7 @@ def _replace_functions(graph_def: Any, twins: Mapping[str, Any]) -> None:
     if not twins:
         return
     graph_def.library.function.extend(twins.values())
-    used = _referenced(graph_def)
-    kept = [f for f in graph_def.library.function if f.signature.name not in twins or f.signature.name in used]
-    if len(kept) < len(graph_def.library.function):
-        copies = [type(function).FromString(function.SerializeToString()) for function in kept]
-        del graph_def.library.function[:]
-        graph_def.library.function.extend(copies)
-
-
-def _referenced(graph_def: Any) -> set[str]:
-    """Every function name that can be reached from the nodes of a graph, or that a gradient is registered for."""
-    library = {function.signature.name: function for function in graph_def.library.function}
-    found = {name for pair in graph_def.library.gradient for name in (pair.function_name, pair.gradient_func)}
-    queue = [graph_def.node, *(library[name].node_def for name in sorted(found) if name in library)]
-    for nodes in queue:
-        for name in _mentioned(nodes):
-            if name in library and name not in found:
-                found.add(name)
-                queue.append(library[name].node_def)
-    return found
-
-
-def _mentioned(nodes: Any) -> Iterator[str]:
-    for node in nodes:
-        yield node.op
-        for value in node.attr.values():
-            if value.HasField("func"):
-                yield value.func.name
-            yield from (function.name for function in value.list.func)
+    used = {name for pair in graph_def.library.gradient for name in (pair.function_name, pair.gradient_func)}
+    used = referenced(used | mentioned(graph_def.node), by_name(graph_def))
+    functions = graph_def.library.function
+    replace_all(functions, [f for f in functions if f.signature.name not in twins or f.signature.name in used])

@@ -12,8 +12,8 @@ from tensorflow.core.framework import types_pb2
 from tensorflow.core.framework.attr_value_pb2 import AttrValue
 
 from mixdown.tensorflow.protos.bodies import CALLS
+from mixdown.tensorflow.protos.library import unused
 from mixdown.tensorflow.protos.signatures import kind_of
-from mixdown.tensorflow.writing.apply import unused
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

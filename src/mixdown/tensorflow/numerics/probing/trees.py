@@ -8,7 +8,6 @@ and assertions let values pass, because what follows a failed check would not ru
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
@@ -17,6 +16,7 @@ from mixdown.core import Paint, make_plan
 from mixdown.tensorflow.calls.twins import Registered
 from mixdown.tensorflow.numerics.probing.probed_function import ProbedFunction, maker
 from mixdown.tensorflow.protos.bodies import CALLS, GROUP, LOOPS, MUST_COMPILE, function_body
+from mixdown.tensorflow.protos.library import mentioned
 from mixdown.tensorflow.reading.read import read
 from mixdown.tensorflow.runtime.gc_pause import collector_paused
 from mixdown.tensorflow.writing.apply import apply
@@ -58,9 +58,9 @@ def copy_tree(context: Any, name: str, device: str, policy: Policy, *, full: boo
     with collector_paused():
         reading = read(function_body(library[name]), library, policy, default_device=device)
         plan = make_plan(reading.graph, policy)
-        applied = replace(plan, paints=(Paint.FULL,) * len(plan.paints), casts=()) if full else plan
+        paints = (Paint.FULL,) * len(plan.paints) if full else plan.paints
         names = [body.function for body in reading.bodies]
-        root, others = apply(reading, applied, lambda name: f"{name}__probed_{next(_numbers)}", names)
+        root, others = apply(reading, plan, lambda name: f"{name}__probed_{next(_numbers)}", names, paints)
     functions = {names[0]: root, **others}
     for function in functions.values():
         _prepare(function)
@@ -139,9 +139,6 @@ def _callers(sheets: tuple[ProbedFunction, ...]) -> dict[int, tuple[int, str]]:
     out: dict[int, tuple[int, str]] = {}
     for sheet in sheets:
         for node in sorted(sheet.nodes, key=lambda node: sheet.order[node.name]):
-            called = [node.op, *(value.func.name for value in node.attr.values() if value.HasField("func"))]
-            called += [function.name for value in node.attr.values() for function in value.list.func]
-            for name in called:
-                if name in number:
-                    out.setdefault(number[name], (sheet.number, node.name))
+            for name in mentioned([node]) & number.keys():
+                out.setdefault(number[name], (sheet.number, node.name))
     return out

@@ -12,6 +12,7 @@ from mixdown.core import Role
 from mixdown.rules.op_names import is_backward
 from mixdown.tensorflow.numerics.probing.channel import Channel
 from mixdown.tensorflow.numerics.probing.probed_function import FLOATS, Key
+from mixdown.tensorflow.protos.cast_node import cast_attributes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -46,7 +47,7 @@ class Values:
         for function, port, key, final in self._chosen(tree):
             dtype, text = tf.as_dtype(port.dtype), port.text
             if dtype != tf.float32:
-                text = function.add("Cast", (text,), SrcT=dtype, DstT=tf.float32) + ":y:0"
+                text = function.add("Cast", (text,), **cast_attributes(port.dtype, types_pb2.DT_FLOAT)) + ":y:0"
             self.dtypes[key] = dtype.name
             if final:
                 self.final.add(key)

@@ -1,4 +1,4 @@
-"""Which nodes of a saved graph others ask for by name: those keep their types. See `asked_for` and `outputs`."""
+"""Nodes that signatures, variables, savers and assets of a saved graph name. Start with `asked_for` and `outputs`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from tensorflow.core.framework import variable_pb2
 from tensorflow.core.protobuf import meta_graph_pb2
 
 from mixdown.errors import GraphError
+from mixdown.tensorflow.protos.wiring import node_name, source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +27,9 @@ VARIABLES = (
 
 def asked_for(meta_graph: Any) -> set[str]:
     """The names of the nodes that a loader or its user asks for, besides the plain outputs of signatures."""
-    found = {*_saver(meta_graph.saver_def), *_collected(meta_graph), *_assets(meta_graph.asset_file_def)}
+    saver = meta_graph.saver_def
+    found = {saver.filename_tensor_name, saver.save_tensor_name, saver.restore_op_name}
+    found.update((*_collected(meta_graph), *_assets(meta_graph.asset_file_def)))
     for signature in meta_graph.signature_def.values():
         for info in signature.inputs.values():
             found.update(tensor_names(info))
@@ -44,11 +47,34 @@ def outputs(meta_graph: Any) -> set[str]:
     return _nodes(meta_graph, {info.name for signature in signatures for info in signature.outputs.values()})
 
 
+def sinks(graph_def: Any) -> tuple[str, ...]:
+    """The names of the nodes that no other node reads or waits for."""
+    read = {node_name(text) for node in graph_def.node for text in node.input}
+    return tuple(node.name for node in graph_def.node if node.name not in read)
+
+
+def refuse_dangling(meta_graph: Any) -> None:
+    """Refuse signatures of tensors, and references to Python objects, that do not exist.
+
+    Raises:
+        GraphError: there is such a one.
+    """
+    nodes = {node.name for node in meta_graph.graph_def.node}
+    for key, signature in meta_graph.signature_def.items():
+        for info in (*signature.inputs.values(), *signature.outputs.values()):
+            for name in filter(None, tensor_names(info)):
+                if source(name)[0] not in nodes:
+                    raise GraphError(f"The signature {key!r} speaks of {name!r}, which is not in the graph.")
+    objects = meta_graph.object_graph_def
+    named = [child.node_id for node in objects.nodes for child in node.children]
+    named += [number for function in objects.concrete_functions.values() for number in function.bound_inputs]
+    if strange := sorted({number for number in named if not 0 <= number < len(objects.nodes)}):
+        raise GraphError(f"The model refers to the object {strange[0]}, and has only {len(objects.nodes)}.")
+
+
 def _nodes(meta_graph: Any, names: set[str]) -> set[str]:
     """The nodes behind names of nodes and tensors, as far as they exist."""
-    return {name.removeprefix("^").partition(":")[0] for name in names} & {
-        node.name for node in meta_graph.graph_def.node
-    }
+    return set(map(node_name, names)) & {node.name for node in meta_graph.graph_def.node}
 
 
 def variables(meta_graph: Any) -> Iterator[Any]:
@@ -67,14 +93,10 @@ def _variable(text: bytes) -> Any:
 
 
 def tensor_names(info: Any) -> list[str]:
-    """The tensors behind one input or output of a signature."""
+    """The tensors behind one input or output of a signature; a name is "" where there is none of that sort."""
     sparse = info.coo_sparse
     parts = (sparse.values_tensor_name, sparse.indices_tensor_name, sparse.dense_shape_tensor_name)
     return [info.name, *parts, *(name for part in info.composite_tensor.components for name in tensor_names(part))]
-
-
-def _saver(saver: Any) -> list[str]:
-    return [saver.filename_tensor_name, saver.save_tensor_name, saver.restore_op_name]
 
 
 def _collected(meta_graph: Any) -> Iterator[str]:
