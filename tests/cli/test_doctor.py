@@ -46,8 +46,8 @@ def test_json_says_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main([*EVERYWHERE, "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
     assert (data["schema"], data["healthy"]) == ("mixdown-doctor/1", True)
-    told = [doctor.Finding(**each) for each in data["findings"]]
-    assert [each.subject for each in told] == list(findings())
+    found = [doctor.Finding(**each) for each in data["findings"]]
+    assert [each.subject for each in found] == list(findings())
 
 
 def test_looking_leaves_no_hook_behind() -> None:
@@ -108,7 +108,7 @@ CONFLICTS: dict[str, tuple[Any, str, str, str]] = {
 
 @pytest.mark.parametrize("case", CONFLICTS)
 def test_a_known_conflict_is_a_problem_with_a_way_out(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    cause, subject, told, way_out = CONFLICTS[case]
+    cause, subject, message, way_out = CONFLICTS[case]
     undo = cause(monkeypatch)
     try:
         found = findings()[subject]
@@ -116,14 +116,14 @@ def test_a_known_conflict_is_a_problem_with_a_way_out(case: str, monkeypatch: py
         if undo:
             undo()
     assert found.state == "problem"
-    assert told in found.told
+    assert message in found.message
     assert way_out in found.way_out
 
 
 def test_variables_without_an_effect_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     name = "TF_AUTO_MIXED_PRECISION_GRAPH_REWRITE_DENYLIST_ADD"
     monkeypatch.setenv(name, "Exp")
-    assert (findings()[name].state, "from_environment" in findings()[name].told) == ("note", True)
+    assert (findings()[name].state, "from_environment" in findings()[name].message) == ("note", True)
 
 
 def test_a_machine_without_tensorflow_is_told_what_to_install(

@@ -20,7 +20,7 @@ MARKS = {"ok": "ok  ", "note": "note", "problem": "!!  "}
 MISSING = {
     "subject": "tensorflow",
     "state": "problem",
-    "told": "not installed",
+    "message": "not installed",
     "way_out": "pip install 'mixdown[tensorflow]'",
 }
 NOTES = """examples:
@@ -85,4 +85,4 @@ def _measure() -> None:
 
 def _line(finding: dict[str, Any]) -> str:
     way_out = f"\n       {finding['way_out']}" if finding["way_out"] else ""
-    return f"{MARKS[finding['state']]} {finding['subject']}: {finding['told']}{way_out}"
+    return f"{MARKS[finding['state']]} {finding['subject']}: {finding['message']}{way_out}"
