@@ -7,7 +7,7 @@ import platform
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import tensorflow as tf
 
@@ -68,18 +68,15 @@ def _tensorflow() -> Finding:
 
 def _devices(policy: Policy) -> Iterator[Finding]:
     for device in tf.config.list_physical_devices():
-        name = device.name.removeprefix("/physical_device:")
-        yield Finding(f"device {name}", *_eligible(device, policy))
-
-
-def _eligible(device: Any, policy: Policy) -> tuple[Literal["ok", "note"], str]:
-    if not policy.admits(device.device_type):
-        return "note", "left alone by the policy"
-    if device.device_type != "GPU" or policy.devices == "all":
-        return "ok", "takes part"
-    found = capability(device)
-    version = f"compute capability {'.'.join(map(str, found))}"
-    return ("ok", f"takes part, {version}") if found >= TENSOR_CORES_SINCE else ("note", f"{version}, too old")
+        subject = f"device {device.name.removeprefix('/physical_device:')}"
+        if not policy.admits(device.device_type):
+            yield Finding(subject, "note", "left alone by the policy")
+        elif device.device_type != "GPU" or policy.devices == "all":
+            yield Finding(subject, "ok", "takes part")
+        else:
+            found = capability(device)
+            version, old = f"compute capability {'.'.join(map(str, found))}", found < TENSOR_CORES_SINCE
+            yield Finding(subject, "note" if old else "ok", f"{version}, too old" if old else f"takes part, {version}")
 
 
 def _speeds(policy: Policy) -> Iterator[Finding]:

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import inspect
 import sys
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from mixdown.errors import GraphError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 CACHES = ("train_function", "train_tf_function")
 """Where a model caches the function that `fit` calls: the traced one must not stay there, for the model may change."""
@@ -47,18 +43,12 @@ def training_step(model: Any, data: Any) -> Any:
         raise GraphError(
             f"The model {model.name!r} runs eagerly, so there is no graph: compile it without run_eagerly."
         )
-    with _fresh_train_function(model) as train_function:
-        return _on_iterator(train_function).get_concrete_function(tf.data.IteratorSpec(_specs(data)))
-
-
-@contextmanager
-def _fresh_train_function(model: Any) -> Iterator[Any]:
     kept = {name: getattr(model, name) for name in CACHES if hasattr(model, name)}
     try:
         for name in kept:
             setattr(model, name, None)
         model.make_train_function()
-        yield model.train_function
+        return _on_iterator(model.train_function).get_concrete_function(tf.data.IteratorSpec(_specs(data)))
     finally:
         for name, value in kept.items():
             setattr(model, name, value)

@@ -27,8 +27,11 @@ def report() -> Report:
         A report of every function and session that ran, or would have run, in mixed precision: print it, ask it
         `why("dense/MatMul")`, or save it as a page.
     """
-    made = [(twins.policy, *each) for twins in active_policy.all_twins() for each in sorted(twins.made(), key=_by_name)]
-    functions = [_function(*each) for each in made]
+    functions = [
+        _function(twins.policy, *made)
+        for twins in active_policy.all_twins()
+        for made in sorted(twins.made(), key=lambda made: made[:2])
+    ]
     sessions = [_session(number, *each) for number, each in enumerate(hook.seen(), 1)]
     gone = sum(twins.gone for twins in active_policy.all_twins())
     note = f"Not listed are functions that were rewritten and that the program has deleted since: {gone}."
@@ -40,10 +43,6 @@ def report() -> Report:
         warnings=messages.given(),
         notes=(*([note] if gone else []), *scaler_notes()),
     )
-
-
-def _by_name(made: tuple[str, str, Twin]) -> tuple[str, str]:
-    return made[:2]
 
 
 def _function(policy: Policy, name: str, device: str, twin: Twin) -> GraphReport:

@@ -7,6 +7,7 @@ counts, since other load on the machine only adds time.
 
 from __future__ import annotations
 
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -72,8 +73,8 @@ def _images(side: int) -> tuple[int, ...]:
 
 
 def _convolution(side: int) -> Trial:
-    amount = 2 * 8 * side**2 * 9 * CHANNELS**2
-    return Trial(lambda image, kernel: tf.nn.conv2d(image, kernel, 1, "SAME"), (_images(side), KERNEL), amount)
+    run = partial(tf.nn.conv2d, strides=1, padding="SAME")
+    return Trial(run, (_images(side), KERNEL), 2 * 8 * side**2 * 9 * CHANNELS**2)
 
 
 def _convolution_gradient(side: int) -> Trial:
@@ -92,12 +93,8 @@ def _convolution_gradient(side: int) -> Trial:
 
 
 def _lookup(rows: int) -> Trial:
-    places = tf.range(rows) * 7 % TABLE
-
-    def take(table: Any) -> Any:
-        return tf.gather(table, places)
-
-    return Trial(take, ((TABLE, 100),), 100 * (rows + TABLE))
+    run = partial(tf.gather, indices=tf.range(rows) * 7 % TABLE)
+    return Trial(run, ((TABLE, 100),), 100 * (rows + TABLE))
 
 
 def _normalized(values: Any) -> Any:
@@ -127,12 +124,9 @@ TRIALS: dict[str, tuple[Callable[[int], Trial], Sequence[int]]] = {
     "normalization": (lambda side: Trial(_normalized, (_images(side),), 5 * 8 * side**2 * CHANNELS), (4, 32)),
     "pooling": (lambda side: Trial(_pooled, (_images(side),), 22 * side**2 * CHANNELS), (4, 32)),
     "elementwise": (lambda count: Trial(tf.multiply, ((count,), (count,)), 3 * count), (1000, 100_000, 1_000_000)),
-    "reduction": (
-        lambda rows: Trial(lambda x: tf.reduce_sum(x, axis=-1), ((rows, 100),), 101 * rows),
-        (10, 1000, 10_000),
-    ),
+    "reduction": (lambda rows: Trial(partial(tf.reduce_sum, axis=-1), ((rows, 100),), 101 * rows), (10, 1000, 10_000)),
     "lookup": (_lookup, (10, 1000, 10_000)),
-    "cast": (lambda count: Trial(lambda x: tf.cast(x, tf.bfloat16), ((count,),), count), (1000, 100_000, 1_000_000)),
+    "cast": (lambda count: Trial(partial(tf.cast, dtype=tf.bfloat16), ((count,),), count), (1000, 100_000, 1_000_000)),
 }
 """Per family, the function that makes a trial of one size, and the sizes."""
 
