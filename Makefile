@@ -27,7 +27,7 @@ test-all: lint types layers ## everything, the slow tests included, with coverag
 	$(BIN)/coverage report --format=total --fail-under=92
 
 MATRIX := tests/tensorflow/calls tests/tensorflow/sessions tests/tensorflow/shapes tests/tensorflow/test_enable.py \
-	tests/tensorflow/test_compat.py tests/tensorflow/explaining/test_preview.py
+	tests/tensorflow/test_compat.py tests/tensorflow/explaining/test_planned_graphs.py
 
 test-matrix: ## everything that hooks into TensorFlow, on TensorFlow 2.16, 2.18, 2.20 and 2.21
 	@for version in 2.16 2.18 2.20 2.21; do $(MAKE) --no-print-directory .venv-$$version/tested || exit 1; done

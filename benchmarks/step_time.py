@@ -24,6 +24,7 @@ import numpy as np
 from benchmarks.scaler_overhead import CLOCKS, Clock, Step, rounds
 
 import mixdown
+from mixdown.tensorflow.explaining.subjects import planned_graphs
 from mixdown.tensorflow.machine.measure import measure_device
 from mixdown.tensorflow.machine.measurements import machine_of, measured, store
 
@@ -103,7 +104,7 @@ def step_of(model: str, variant: Variant, *, jit: bool) -> tuple[Step, str]:
 def _promised(network: Any, images: Any, labels: Any, policy: mixdown.Policy | None) -> str:
     if policy is None or policy.devices != "measured":
         return ""
-    found = mixdown.preview(network, images, labels, policy=policy)[0].plan.predicted(machine_of("measured"))
+    found = planned_graphs(network, policy, (images, labels))[0].plan.predicted(machine_of("measured"))
     return f"{found.mixed / found.float32:.3f}"
 
 

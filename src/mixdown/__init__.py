@@ -28,7 +28,6 @@ _HOMES = {
     "disable_mixed_precision_graph_rewrite": "mixdown.tensorflow.enable",
     "enable_mixed_precision_graph_rewrite": "mixdown.tensorflow.enable",
     "explain": "mixdown.tensorflow.explaining.explain",
-    "preview": "mixdown.tensorflow.explaining.explain",
     "report": "mixdown.tensorflow.explaining.process_report",
     "rewrite": "mixdown.tensorflow.enable",
     "rewriting": "mixdown.tensorflow.enable",

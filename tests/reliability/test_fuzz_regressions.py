@@ -6,6 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 import mixdown
+from mixdown.tensorflow.explaining.subjects import planned_graphs
 
 X = tf.constant([[1.0, 2.0], [3.0, 4.0]])
 LAYER = mixdown.Policy(devices="all").with_allow(scope="layer")
@@ -33,8 +34,8 @@ def test_a_constant_in_an_allowed_scope_keeps_its_dtype() -> None:
         with tf.name_scope("layer"):
             return tf.matmul(x, x) + tf.constant([0.5, 0.25])
 
-    (preview,) = mixdown.preview(shifted, X, policy=LAYER)
-    constants = [node for proto in preview.protos for node in proto.node_def if node.op == "Const"]
+    (planned,) = planned_graphs(shifted, LAYER, [X])
+    constants = [node for proto in planned.protos for node in proto.node_def if node.op == "Const"]
     assert constants
     assert all(node.attr["dtype"].type == node.attr["value"].tensor.dtype for node in constants)
     before = shifted(X)

@@ -16,7 +16,7 @@ from mixdown.tensorflow.loss_scaling.loss_scale import LossScale
 from mixdown.tensorflow.loss_scaling.misuse import watch
 from mixdown.tensorflow.loss_scaling.optimizers import LossScaleOptimizer
 from mixdown.tensorflow.loss_scaling.optimizers.v1 import MixedPrecisionLossScaleOptimizer
-from mixdown.tensorflow.runtime.keras_policies import mixed_keras_policy
+from mixdown.tensorflow.machine.gates import mixed_keras_policy
 from mixdown.tensorflow.sessions import hook
 
 if TYPE_CHECKING:

@@ -54,7 +54,7 @@ def test_what_is_left_alone_is_told_with_the_reason(story: tuple[Report, list[st
 
 def test_functions_that_are_gone_are_counted(story: tuple[Report, list[str]]) -> None:
     assert story[0].notes == (
-        "Not listed are functions that were rewritten and that the program has given up since: 1.",
+        "Not listed are functions that were rewritten and that the program has deleted since: 1.",
     )
 
 

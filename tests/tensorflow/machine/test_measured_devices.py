@@ -14,6 +14,7 @@ import mixdown
 from mixdown.cli import main
 from mixdown.core.pricing.measured import FAMILIES, MODES, wanted
 from mixdown.errors import MeasurementError
+from mixdown.tensorflow.explaining.subjects import planned_graphs
 from mixdown.tensorflow.machine import measure, measurements
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def chain() -> tuple[Callable[[Any], Any], Any]:
 def low_products(policy: mixdown.Policy) -> int:
     """How many of the products would be low, by the protos that would be run."""
     function, x = chain()
-    protos = mixdown.preview(function, x, policy=policy)[0].protos
+    protos = planned_graphs(function, policy, [x])[0].protos
     nodes = [node for proto in protos for node in proto.node_def if node.op == "MatMul"]
     return sum(node.attr["T"].type == tf.bfloat16.as_datatype_enum for node in nodes)
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from mixdown.errors import MixdownError
 from mixdown.messages import logger, warn
 from mixdown.tensorflow.machine.devices import device_type, machine_default
+from mixdown.tensorflow.machine.gates import mixed_keras_policy
 from mixdown.tensorflow.runtime.gc_pause import collector_paused
-from mixdown.tensorflow.runtime.keras_policies import mixed_keras_policy
 from mixdown.tensorflow.shapes.variable_handles import handles_of_inputs
 from mixdown.tensorflow.writing.function_family import Asked, rewrite_function
 from mixdown.untrusted.escaped import escaped

@@ -1,4 +1,4 @@
-"""Whether mixed precision would act on this machine, and if not, what keeps it from it: `examine`."""
+"""Whether mixed precision acts on this machine, and if not, why not and what to do about it: `examine`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import platform
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import tensorflow as tf
 
@@ -16,8 +16,7 @@ from mixdown.errors import MixdownError
 from mixdown.tensorflow import install
 from mixdown.tensorflow.calls import call_hook
 from mixdown.tensorflow.machine import measurements
-from mixdown.tensorflow.machine.gates import TENSOR_CORES_SINCE, closed_gate
-from mixdown.tensorflow.runtime.keras_policies import mixed_keras_policy
+from mixdown.tensorflow.machine.gates import TENSOR_CORES_SINCE, capability, closed_gate, mixed_keras_policy
 from mixdown.tensorflow.runtime.private import missing
 from mixdown.tensorflow.runtime.releases import TESTED, is_tested, way_out
 from mixdown.tensorflow.sessions import hook
@@ -31,11 +30,11 @@ OWN_PASS = ("TF_ENABLE_AUTO_MIXED_PRECISION", "TF_ENABLE_AUTO_MIXED_PRECISION_GR
 """Variables that make TensorFlow rewrite graphs itself."""
 
 LISTS = "TF_AUTO_MIXED_PRECISION_GRAPH_REWRITE_"
-"""How the variables begin that change the lists of TensorFlow's own rewrite."""
+"""The variables that change the lists of TensorFlow's own rewrite begin with this."""
 
 
 class Finding(NamedTuple):
-    """One thing that was looked at."""
+    """What was found out about one subject."""
 
     subject: str
     state: Literal["ok", "note", "problem"]
@@ -44,8 +43,8 @@ class Finding(NamedTuple):
 
 
 def examine(policy: Policy) -> list[Finding]:
-    """Look at versions, devices, gates, hooks and known conflicts."""
-    return [*_versions(), *_devices(policy), *_speeds(policy), _gate(policy), _hooks(), *_conflicts()]
+    """Examine versions, devices, gates, hooks and known conflicts."""
+    return [*_versions(), *_devices(policy), *_speeds(policy), _gate(policy), _hooks(), *_keras(), *_own_rewrite()]
 
 
 def _versions() -> Iterator[Finding]:
@@ -69,23 +68,19 @@ def _tensorflow() -> Finding:
 
 def _devices(policy: Policy) -> Iterator[Finding]:
     for device in tf.config.list_physical_devices():
-        name = device.name.removeprefix("/physical_device:")
-        yield Finding(f"device {name}", *_eligible(device, policy))
-
-
-def _eligible(device: Any, policy: Policy) -> tuple[Literal["ok", "note"], str]:
-    if not policy.admits(device.device_type):
-        return "note", "left alone by the policy"
-    if device.device_type != "GPU" or policy.devices == "all":
-        return "ok", "takes part"
-    details = tf.config.experimental.get_device_details(device)
-    capability = tuple(details.get("compute_capability") or TENSOR_CORES_SINCE)
-    told = f"compute capability {'.'.join(map(str, capability))}"
-    return ("ok", f"takes part, {told}") if capability >= TENSOR_CORES_SINCE else ("note", f"{told}, too old")
+        subject = f"device {device.name.removeprefix('/physical_device:')}"
+        if not policy.admits(device.device_type):
+            yield Finding(subject, "note", "left alone by the policy")
+        elif device.device_type != "GPU" or policy.devices == "all":
+            yield Finding(subject, "ok", "takes part")
+        else:
+            found = capability(device)
+            version, old = f"compute capability {'.'.join(map(str, found))}", found < TENSOR_CORES_SINCE
+            yield Finding(subject, "note" if old else "ok", f"{version}, too old" if old else f"takes part, {version}")
 
 
 def _speeds(policy: Policy) -> Iterator[Finding]:
-    """What was measured, device by device."""
+    """What was measured, by type of device."""
     for kind, name in measurements.described().items():
         subject = f"speed of {kind} in {policy.low}"
         try:
@@ -104,14 +99,14 @@ def _gate(policy: Policy) -> Finding:
     gate = closed_gate(policy)
     if gate is None:
         return Finding("gate", "ok", "open: mixed precision acts here")
-    if policy.devices == "measured":
-        return Finding("gate", "problem", f"closed: {gate}", "mixdown doctor --measure")
-    way_out = f"to let the CPU take part, pass policy=mixdown.Policy(low={policy.low!r}, devices=('GPU', 'CPU'))"
+    measure = "mixdown doctor --measure"
+    widen = f"to let the CPU take part, pass policy=mixdown.Policy(low={policy.low!r}, devices=('GPU', 'CPU'))"
+    way_out = measure if policy.devices == "measured" else widen
     return Finding("gate", "problem", f"closed: {gate}", way_out)
 
 
 def _hooks() -> Finding:
-    """Whether calls really pass through the hooks; they are taken out again if they were not in."""
+    """Whether calls really pass through the hooks; they are removed again if they were not installed before."""
     before = call_hook.installed()
     try:
         install.install()
@@ -123,12 +118,11 @@ def _hooks() -> Finding:
     return Finding("call boundary", "ok", "functions are called where mixdown expects it")
 
 
-def _conflicts() -> Iterator[Finding]:
-    yield from _keras()
+def _own_rewrite() -> Iterator[Finding]:
     for name in OWN_PASS:
         if os.environ.get(name, "").lower() not in ("", "0", "false"):
-            told = "TensorFlow's own rewrite is on, too: both would choose precisions"
-            yield Finding(name, "problem", told, f"unset {name}")
+            message = "TensorFlow's own rewrite is on, too: both would choose precisions"
+            yield Finding(name, "problem", message, f"unset {name}")
     if tf.config.optimizer.get_experimental_options().get("auto_mixed_precision"):
         way_out = "call tf.config.optimizer.set_experimental_options({'auto_mixed_precision': False})"
         yield Finding("auto_mixed_precision", "problem", "TensorFlow's own rewrite is on, too", way_out)
@@ -141,10 +135,10 @@ def _keras() -> Iterator[Finding]:
     if find_spec("keras") is not None:
         backend = import_module("keras").backend.backend()
         if backend != "tensorflow":
-            told = f"Keras runs on {backend}: the rewrite sees TensorFlow graphs only"
-            yield Finding("KERAS_BACKEND", "problem", told, "set KERAS_BACKEND=tensorflow")
+            message = f"Keras runs on {backend}: the rewrite sees TensorFlow graphs only"
+            yield Finding("KERAS_BACKEND", "problem", message, "set KERAS_BACKEND=tensorflow")
     if policy := mixed_keras_policy():
-        told = f"{policy} mixes precisions already: both would choose"
-        yield Finding("Keras dtype policy", "problem", told, "keras.config.set_dtype_policy('float32')")
+        message = f"{policy} mixes precisions already: both would choose"
+        yield Finding("Keras dtype policy", "problem", message, "keras.config.set_dtype_policy('float32')")
     if os.environ.get("TF_USE_LEGACY_KERAS", "") in ("1", "true", "True") and find_spec("tf_keras") is None:
         yield Finding("TF_USE_LEGACY_KERAS", "problem", "set, but tf_keras is not installed", "pip install tf_keras")

@@ -1,22 +1,18 @@
-"""Models of Keras 3 and of tf_keras as concrete functions: traced, never run. See `forward` and `training_step`."""
+"""Models of Keras 3 and of tf_keras, traced but never run: `forward` and `training_step` give concrete functions."""
 
 from __future__ import annotations
 
 import inspect
 import sys
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from mixdown.errors import GraphError
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 CACHES = ("train_function", "train_tf_function")
-"""Where a model keeps the function that `fit` calls: ours must not stay there, since the model may yet change."""
+"""Where a model caches the function that `fit` calls: the traced one must not stay there, for the model may change."""
 
 
 def is_model(target: Any) -> bool:
@@ -26,7 +22,7 @@ def is_model(target: Any) -> bool:
 
 
 def forward(model: Any, *inputs: Any) -> Any:
-    """The model's forward pass for inputs like these, or like those it was made for."""
+    """The forward pass for inputs like these, or by default for the inputs that the model declares."""
     _refuse_unready(model)
 
     def forward_pass(*arguments: Any) -> Any:
@@ -38,7 +34,7 @@ def forward(model: Any, *inputs: Any) -> Any:
 def training_step(model: Any, data: Any) -> Any:
     """The function that `fit` calls at every step, for batches like `data`: a tuple of x, y and maybe sample weights.
 
-    An optimizer without slots gets them now, as `fit` would give it: zeros. Nothing else of the model changes.
+    The slots of an optimizer that has none yet are made, as zeros, just as `fit` would. Nothing else changes.
     """
     _refuse_unready(model)
     if getattr(model, "optimizer", None) is None:
@@ -47,28 +43,22 @@ def training_step(model: Any, data: Any) -> Any:
         raise GraphError(
             f"The model {model.name!r} runs eagerly, so there is no graph: compile it without run_eagerly."
         )
-    with _fresh_train_function(model) as train_function:
-        return _on_iterator(train_function).get_concrete_function(tf.data.IteratorSpec(_specs(data)))
-
-
-@contextmanager
-def _fresh_train_function(model: Any) -> Iterator[Any]:
     kept = {name: getattr(model, name) for name in CACHES if hasattr(model, name)}
     try:
         for name in kept:
             setattr(model, name, None)
         model.make_train_function()
-        yield model.train_function
+        return _on_iterator(model.train_function).get_concrete_function(tf.data.IteratorSpec(_specs(data)))
     finally:
         for name, value in kept.items():
             setattr(model, name, value)
 
 
 def _on_iterator(train_function: Any) -> Any:
-    """The tf.function in it that takes an iterator; tf_keras has nothing around it, Keras 3 a plain function."""
+    """The tf.function that takes an iterator: in tf_keras the function itself, in Keras 3 inside a plain function."""
     if hasattr(train_function, "get_concrete_function"):
         return train_function
-    # Private: Keras 3 does not hand it out otherwise. Its name ends in `_on_iterator` in Keras 3.0 to 3.15.
+    # Private: Keras 3 offers no other access. Its name ends in `_on_iterator` in Keras 3.0 to 3.15.
     inside = inspect.getclosurevars(train_function).nonlocals
     found = [each for name, each in inside.items() if name.endswith("on_iterator")]
     if not found or not hasattr(found[0], "get_concrete_function"):
@@ -107,7 +97,7 @@ def _specs(values: Any) -> Any:
 
 
 def _spec(value: Any) -> Any:
-    """What one value looks like; 64-bit floats become 32, as Keras makes of them."""
+    """The dtype and shape of one value; 64-bit floats become 32-bit floats, as in Keras."""
     if isinstance(value, tf.TypeSpec):
         return value
     if not hasattr(value, "shape") or not hasattr(value, "dtype"):

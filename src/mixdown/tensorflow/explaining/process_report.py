@@ -1,4 +1,4 @@
-"""What happened in this process so far: `report`."""
+"""What was rewritten in this process so far, and what became of the loss scales: `report`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from mixdown.reports import Report
 from mixdown.reports.build import Facts, graph_report
 from mixdown.reports.model import GraphReport
 from mixdown.tensorflow.calls import active_policy
-from mixdown.tensorflow.explaining.explain import versions
 from mixdown.tensorflow.loss_scaling.scaler_reports import scaler_notes, scaler_reports
 from mixdown.tensorflow.reading.products import products
 from mixdown.tensorflow.runtime import source_lines
 from mixdown.tensorflow.runtime.private import context
+from mixdown.tensorflow.runtime.releases import versions
 from mixdown.tensorflow.sessions import hook
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def report() -> Report:
-    """Tell what was rewritten in this process and what was left alone, and what became of the loss scales.
+    """Say what was rewritten in this process, what was left alone, and what became of the loss scales.
 
     Returns:
         A report of every function and session that ran, or would have run, in mixed precision: print it, ask it
@@ -31,21 +31,19 @@ def report() -> Report:
     functions = [
         _function(twins.policy, *made)
         for twins in active_policy.all_twins()
-        for made in sorted(twins.made(), key=_by_name)
+        for made in sorted(twins.made(), key=lambda made: made[:2])
     ]
     sessions = [_session(number, *each) for number, each in enumerate(hook.seen(), 1)]
+    gone = sum(twins.gone for twins in active_policy.all_twins())
+    note = f"Not listed are functions that were rewritten and that the program has deleted since: {gone}."
     return Report(
         title="Mixed precision in this process",
         versions=versions(),
         graphs=(*functions, *sessions),
         scalers=scaler_reports(),
         warnings=messages.given(),
-        notes=_notes(),
+        notes=(*([note] if gone else []), *scaler_notes()),
     )
-
-
-def _by_name(made: tuple[str, str, Twin]) -> tuple[str, str]:
-    return made[:2]
 
 
 def _function(policy: Policy, name: str, device: str, twin: Twin) -> GraphReport:
@@ -70,9 +68,3 @@ def _session(number: int, user: Any, twin: Any, reason: str) -> GraphReport:
 
 def _left_alone(name: str, kind: str, policy: Policy, reason: str) -> GraphReport:
     return GraphReport(name, kind, policy.low, rewritten=False, reason=reason, policy=policy.to_dict())
-
-
-def _notes() -> tuple[str, ...]:
-    gone = sum(twins.gone for twins in active_policy.all_twins())
-    told = (f"Not listed are functions that were rewritten and that the program has given up since: {gone}.",)
-    return (told if gone else ()) + scaler_notes()

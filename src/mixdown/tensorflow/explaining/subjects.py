@@ -1,4 +1,4 @@
-"""What can be explained, each with the way to its plan. Start with `subjects`."""
+"""What can be explained: each target as graphs with their plans, neither run nor registered. See `planned_graphs`."""
 
 from __future__ import annotations
 
@@ -16,149 +16,106 @@ from mixdown.tensorflow.machine.devices import device_type, machine_default
 from mixdown.tensorflow.protos.saved_names import sinks
 from mixdown.tensorflow.reading.products import products
 from mixdown.tensorflow.runtime import source_lines
-from mixdown.tensorflow.runtime.private import context, get_resource_handle_data
-from mixdown.tensorflow.shapes.variable_handles import Handle
+from mixdown.tensorflow.runtime.private import context
+from mixdown.tensorflow.shapes.variable_handles import handles_of_inputs
 from mixdown.tensorflow.writing.function_family import Asked, rewrite_function
 from mixdown.tensorflow.writing.graph_def import idle_overrides, rewrite_graph
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from mixdown.core import Plan, Policy
 
 
-class Wanted(NamedTuple):
-    """What a user gives beside the target."""
-
-    args: tuple[Any, ...]
-    keywords: dict[str, Any]
-    fetches: tuple[str, ...]
-    feeds: tuple[str, ...]
-    signatures: tuple[str, ...]
-
-
-class Outcome(NamedTuple):
-    """A plan with all that is known about it."""
+class PlannedGraph(NamedTuple):
+    """A function or graph with its plan and all that is known about it."""
 
     name: str
     kind: str
     plan: Plan
-    protos: Sequence[Any]
+    protos: Sequence[Any]  # what would be run: a GraphDef; or FunctionDefs, none if nothing changes
     facts: Facts
     idle: Sequence[str]  # rules of the policy that match nothing
 
 
-class FunctionSubject(NamedTuple):
-    """A traced function."""
-
-    name: str
-    concrete: Any
-
-    def outcome(self, policy: Policy) -> Outcome:
-        """What becomes of it when it is called here and now."""
-        eager = context()
-        device = device_type(eager.device_name) or machine_default()
-        root = self.concrete.name
-        root = root.decode() if isinstance(root, bytes) else root
-        asked = Asked(root, policy, device, _handles(self.concrete.inputs))
-        plan, reading, twins = rewrite_function(Registered(eager), asked)
-        facts = Facts(source_lines.of_functions(plan.graph, eager), products(reading))
-        idle = [override.subject for override in plan.idle_overrides]
-        return Outcome(self.name, "function", plan, [twin for _, twin in twins], facts, idle)
-
-
-class GraphSubject(NamedTuple):
-    """A graph, from a file or not."""
-
-    stored: StoredGraph
-    user: Any = None  # the tf.Graph it comes from, if it does
-
-    def outcome(self, policy: Policy) -> Outcome:
-        """What `rewrite_graph_def` makes of it."""
-        rewrite = rewrite_graph(self.stored.graph_def, self.stored.fetches, self.stored.feeds, policy)
-        facts = rewrite.facts()
-        if self.user is not None:
-            facts = facts._replace(sources=source_lines.of_graph(rewrite.plan.graph, self.user))
-        if self.stored.debug_info is not None:
-            facts = facts._replace(sources=source_lines.of_saved_model(rewrite.plan.graph, self.stored.debug_info))
-        idle = idle_overrides(rewrite)
-        return Outcome(self.stored.name, "graph", rewrite.plan, [rewrite.graph_def], facts, idle)
-
-
-def _handles(placeholders: Sequence[Any]) -> dict[int, Handle]:
-    """The variables among the inputs of a traced function, by position, as `twins.handles` finds them in a call."""
-    found = {
-        position: get_resource_handle_data(placeholder)
-        for position, placeholder in enumerate(placeholders)
-        if placeholder.dtype == tf.resource
-    }
-    return {
-        position: Handle(data.shape_and_type[0].dtype, data.shape_and_type[0].shape)
-        for position, data in found.items()
-        if data.is_set and data.shape_and_type
-    }
-
-
-Subject = FunctionSubject | GraphSubject
-
-
-def subjects(target: Any, wanted: Wanted) -> list[Subject]:
-    """What a target stands for.
+def planned_graphs(
+    target: Any,
+    policy: Policy,
+    args: Sequence[Any] = (),
+    keywords: Mapping[str, Any] | None = None,
+    *,
+    fetches: Iterable[str] = (),
+    feeds: Iterable[str] = (),
+    signatures: Iterable[str] = (),
+) -> list[PlannedGraph]:
+    """Plan all graphs of a target; arguments as for `explain`.
 
     Raises:
-        TypeError: nothing that has a graph.
+        TypeError: the target has no graph.
     """
     if isinstance(target, str | PathLike):
-        return [GraphSubject(_ends(stored, wanted)) for stored in load(Path(target), wanted.signatures)]
-    if isinstance(target, tf.compat.v1.GraphDef):
-        return [GraphSubject(_ends(StoredGraph("graph", target, (), sinks(target)), wanted))]
+        found = load(Path(target), tuple(signatures))
+    elif isinstance(target, tf.Graph | tf.compat.v1.GraphDef):
+        graph_def = target.as_graph_def(add_shapes=True) if isinstance(target, tf.Graph) else target
+        found = [StoredGraph("graph", graph_def, (), sinks(graph_def))]
+    elif keras_models.is_model(target):
+        return [_plan_function(*_traced_model(target, args), policy)]
+    elif isinstance(target, tf.types.experimental.ConcreteFunction):
+        return [_plan_function(_name(target), target, policy)]
+    else:
+        concrete = _traceable(target).get_concrete_function(*args, **(keywords or {}))
+        return [_plan_function(_name(target), concrete, policy)]
+    feeds, fetches = tuple(feeds), tuple(fetches)
+    chosen = [one._replace(feeds=feeds or one.feeds, fetches=fetches or one.fetches) for one in found]
+    return [_plan_graph(one, target, policy) for one in chosen]
+
+
+def _plan_function(name: str, concrete: Any, policy: Policy) -> PlannedGraph:
+    """Plan a traced function as if it were called here and now."""
+    eager = context()
+    device = device_type(eager.device_name) or machine_default()
+    asked = Asked(tf.compat.as_str(concrete.name), policy, device, handles_of_inputs(concrete.inputs))
+    plan, reading, twins = rewrite_function(Registered(eager), asked)
+    facts = Facts(source_lines.of_functions(plan.graph, eager), products(reading))
+    idle = [override.subject for override in plan.idle_overrides]
+    return PlannedGraph(name, "function", plan, [twin for _, twin in twins], facts, idle)
+
+
+def _plan_graph(stored: StoredGraph, target: Any, policy: Policy) -> PlannedGraph:
+    """Plan a graph as `rewrite_graph_def` does."""
+    rewrite = rewrite_graph(stored.graph_def, stored.fetches, stored.feeds, policy)
+    facts = rewrite.facts()
     if isinstance(target, tf.Graph):
-        graph_def = target.as_graph_def(add_shapes=True)
-        return [GraphSubject(_ends(StoredGraph("graph", graph_def, (), sinks(graph_def)), wanted), target)]
-    if keras_models.is_model(target):
-        return [_model(target, wanted.args)]
-    if isinstance(target, tf.types.experimental.ConcreteFunction):
-        return [FunctionSubject(_name(target), target)]
-    return [_function(target, wanted)]
+        facts = facts._replace(sources=source_lines.of_graph(rewrite.plan.graph, target))
+    if stored.debug_info is not None:
+        facts = facts._replace(sources=source_lines.of_saved_model(rewrite.plan.graph, stored.debug_info))
+    return PlannedGraph(stored.name, "graph", rewrite.plan, [rewrite.graph_def], facts, idle_overrides(rewrite))
 
 
-def _ends(stored: StoredGraph, wanted: Wanted) -> StoredGraph:
-    """The graph with the feeds and fetches that the user gave, if any."""
-    fetches, feeds = wanted.fetches or stored.fetches, wanted.feeds or stored.feeds
-    return stored._replace(fetches=fetches, feeds=feeds)
-
-
-def _model(model: Any, args: tuple[Any, ...]) -> FunctionSubject:
+def _traced_model(model: Any, args: Sequence[Any]) -> tuple[str, Any]:
     if len(args) == 1 and isinstance(args[0], tf.data.Dataset):
-        return FunctionSubject(
-            f"a training step of {model.name}", keras_models.training_step(model, args[0].element_spec)
-        )
+        return f"a training step of {model.name}", keras_models.training_step(model, args[0].element_spec)
     if len(args) > 1:
-        return FunctionSubject(f"a training step of {model.name}", keras_models.training_step(model, args))
-    return FunctionSubject(f"the forward pass of {model.name}", keras_models.forward(model, *args))
+        return f"a training step of {model.name}", keras_models.training_step(model, args)
+    return f"the forward pass of {model.name}", keras_models.forward(model, *args)
 
 
-def _function(target: Any, wanted: Wanted) -> FunctionSubject:
-    found = next((each for each in _unwrapped(target) if hasattr(each, "get_concrete_function")), None)
-    if found is None and callable(target):
-        found = tf.function(target)
-    if found is None:
-        raise TypeError(
-            f"A {type(target).__name__} has no graph to explain. Give a tf.function, a Keras model, a tf.Graph, a "
-            f"GraphDef, or the path of a SavedModel or .pb file."
-        )
-    return FunctionSubject(_name(target), found.get_concrete_function(*wanted.args, **wanted.keywords))
-
-
-def _unwrapped(target: Any) -> list[Any]:
-    """The target and what decorators wrap in it."""
-    out = [target]
-    while (inner := getattr(out[-1], "__wrapped__", None)) is not None:
-        out.append(inner)
-    return out
+def _traceable(target: Any) -> Any:
+    """The tf.function that a target is or, below its decorators, wraps; one of its own for a plain function."""
+    inner = target
+    while inner is not None:
+        if hasattr(inner, "get_concrete_function"):
+            return inner
+        inner = getattr(inner, "__wrapped__", None)
+    if callable(target):
+        return tf.function(target)
+    raise TypeError(
+        f"A {type(target).__name__} has no graph to explain. Give a tf.function, a Keras model, a tf.Graph, a "
+        f"GraphDef, or the path of a SavedModel or .pb file."
+    )
 
 
 def _name(target: Any) -> str:
     function = getattr(target, "python_function", target)
     name = getattr(function, "__name__", None) or getattr(target, "name", type(target).__name__)
-    return name.decode() if isinstance(name, bytes) else str(name)
+    return tf.compat.as_str(name)

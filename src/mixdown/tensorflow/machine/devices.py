@@ -1,4 +1,4 @@
-"""Device strings: which type of device a node will run on, as far as its graph tells."""
+"""Types of devices: in a device string, by default for a policy, and by default on this machine."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def device_type(device: str) -> str:
 
 
 def default_type(policy: Policy) -> str:
-    """Where a node without a device is taken to run: the policy's first device type, or the CPU if it has no wish."""
+    """Where a node without a device is assumed to run: on the policy's first device type, or on the CPU."""
     return policy.devices[0] if isinstance(policy.devices, tuple) else "CPU"
 
 
 def machine_default() -> str:
-    """The type of device that TensorFlow gives work to unless told otherwise."""
+    """The type of device that TensorFlow runs ops on by default."""
     return next((kind for kind in ("GPU", "TPU") if tf.config.list_logical_devices(kind)), "CPU")

@@ -1,7 +1,8 @@
-"""Which devices of this machine may run low, and which gate is closed if none may."""
+"""What keeps mixed precision from acting: devices that cannot gain (`closed_gate`), Keras (`mixed_keras_policy`)."""
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
@@ -17,7 +18,7 @@ TENSOR_CORES_SINCE = (7, 0)
 
 
 def closed_gate(policy: Policy) -> str | None:
-    """Why no device of this machine takes part under a policy, None if one does."""
+    """Why no device of this machine runs anything in 16 bits under a policy, None if one does."""
     if policy.devices == "all":
         return None
     if policy.devices == "measured":
@@ -29,7 +30,7 @@ def closed_gate(policy: Policy) -> str | None:
 
 
 def gate_warning(policy: Policy, gate: str) -> str:
-    """What to tell a user whose machine does not take part."""
+    """The warning for a machine on which `closed_gate` names a reason."""
     if policy.devices == "measured":
         return f"Mixed precision has no effect here: {gate}. Run `mixdown doctor --measure` once on this machine."
     return (
@@ -39,19 +40,32 @@ def gate_warning(policy: Policy, gate: str) -> str:
 
 
 def _obstacle(kind: str) -> str | None:
-    """Why devices of a type do not take part, None if they do."""
+    """Why devices of a type run nothing in 16 bits, None if they do."""
     devices = tf.config.list_physical_devices(kind)
     if not devices:
         return f"there is no {kind}"
     if kind != "GPU":
         return None
-    slow = [device for device in devices if _capability(device) < TENSOR_CORES_SINCE]
-    if len(slow) < len(devices):
+    found = [capability(device) for device in devices]
+    if max(found) >= TENSOR_CORES_SINCE:
         return None
-    versions = ", ".join(".".join(map(str, _capability(device))) for device in slow)
+    versions = ", ".join(".".join(map(str, each)) for each in found)
     return f"the GPU has compute capability {versions}, and float16 is fast from 7.0 on"
 
 
-def _capability(device: Any) -> tuple[int, ...]:
-    """The compute capability of a GPU; one that does not tell is taken to be new."""
+def capability(device: Any) -> tuple[int, ...]:
+    """The compute capability of a GPU; one that does not report it is taken to be new."""
     return tuple(tf.config.experimental.get_device_details(device).get("compute_capability") or TENSOR_CORES_SINCE)
+
+
+def mixed_keras_policy() -> str | None:
+    """The global Keras dtype policy that mixes precisions already, with the library it belongs to, if there is one."""
+    if keras := sys.modules.get("keras"):
+        policy = keras.config.dtype_policy()
+        if policy.compute_dtype != policy.variable_dtype:
+            return f"keras's {policy.name}"
+    if tf_keras := sys.modules.get("tf_keras"):
+        policy = tf_keras.mixed_precision.global_policy()
+        if policy.compute_dtype != policy.variable_dtype:
+            return f"tf_keras's {policy.name}"
+    return None

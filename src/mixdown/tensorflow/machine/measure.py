@@ -1,12 +1,13 @@
 """How fast this machine's devices are in each dtype: `measure_device` times one op of every family at a few sizes.
 
-Ops run one after the other in a function, each on inputs of its own, so that nothing can be left out. What counts is
-how much longer many take than one, so that the call itself does not; and of several runs the fastest, for whatever else
-runs on a machine only adds.
+Ops run one after the other in a function, each on inputs of its own, so that TensorFlow cannot skip any. The time of
+one op is taken from the difference between many and one, which leaves out the call itself; of several runs the fastest
+counts, since other load on the machine only adds time.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,84 +23,62 @@ if TYPE_CHECKING:
 MANY, FEW = 20, 4  # small and large ops in a function
 LARGE = 10**6
 RUNS = 7
-SHORTEST = 1e-8  # seconds: what cannot be told from nothing
-TABLE = 1000  # rows of a table that is looked up in
+SHORTEST = 1e-8  # seconds: what is too short to be measured
+TABLE = 1000  # rows of the table of a lookup
 CHANNELS = 64
+KERNEL = (3, 3, CHANNELS, CHANNELS)
 
 
 class Trial(NamedTuple):
-    """An op of one size: the shapes of what it takes, and the amount of work that stands for."""
+    """An op of one size: the shapes of its inputs, and its amount of work, in operations or in elements moved."""
 
     run: Callable[..., Any]
     shapes: tuple[tuple[int, ...], ...]
     amount: int
 
 
-def measure_device(device_type: str, tell: Callable[[str], None]) -> Measured:
+def measure_device(device_type: str, announce: Callable[[str], None]) -> Measured:
     """Time the first device of a type.
 
     Args:
         device_type: "CPU", "GPU" or "TPU".
-        tell: is told what is done next.
+        announce: is called with one line before each of `steps()` steps.
     """
     samples: dict[tuple[str, str, str], list[tuple[int, float]]] = {}
     for family in FAMILIES:
+        dtypes = ("float32",) if family == "cast" else tuple(SIZES)
         for mode in MODES:
-            tell(f"{device_type}: {family}, {mode}")
+            announce(f"{device_type}: {family}, {mode}")
             for trial in trials(family):
                 with tf.device(f"{device_type}:0"):
-                    found = _seconds(trial, _dtypes(family), jit=mode == "jit")
+                    found = _seconds(trial, dtypes, jit=mode == "jit")
                 for dtype, seconds in found.items():
                     samples.setdefault((family, mode, dtype), []).append((trial.amount, seconds))
     return Measured(described()[device_type], {key: tuple(its) for key, its in samples.items()})
 
 
-def _dtypes(family: str) -> Sequence[str]:
-    return ("float32",) if family == "cast" else tuple(SIZES)
-
-
 def steps() -> int:
-    """How often `tell` is called."""
+    """How often `measure_device` calls `announce`."""
     return len(MODES) * len(FAMILIES)
 
 
 def trials(family: str) -> Sequence[Trial]:
-    """The ops that stand for a family, small to large."""
+    """The ops that represent a family, small to large."""
     make, sizes = TRIALS[family]
     return [make(size) for size in sizes]
 
 
-def _product(side: int) -> Trial:
-    return Trial(tf.matmul, ((side, side), (side, side)), 2 * side**3)
-
-
-def _elementwise(count: int) -> Trial:
-    return Trial(tf.multiply, ((count,), (count,)), 3 * count)
-
-
-def _reduction(rows: int) -> Trial:
-    return Trial(_row_sums, ((rows, 100),), 101 * rows)
-
-
-def _normalization(side: int) -> Trial:
-    return Trial(_normalized, ((8, side, side, CHANNELS),), 5 * 8 * side**2 * CHANNELS)
-
-
-def _pooling(side: int) -> Trial:
-    return Trial(_pooled, ((8, side, side, CHANNELS),), 22 * side**2 * CHANNELS)
-
-
-def _cast(count: int) -> Trial:
-    return Trial(_down, ((count,),), count)
+def _images(side: int) -> tuple[int, ...]:
+    return (8, side, side, CHANNELS)
 
 
 def _convolution(side: int) -> Trial:
-    image, kernel = (8, side, side, CHANNELS), (3, 3, CHANNELS, CHANNELS)
-    return Trial(_same_convolution, (image, kernel), 2 * 8 * side**2 * 9 * CHANNELS**2)
+    run = partial(tf.nn.conv2d, strides=1, padding="SAME")
+    return Trial(run, (_images(side), KERNEL), 2 * 8 * side**2 * 9 * CHANNELS**2)
 
 
 def _convolution_gradient(side: int) -> Trial:
-    image, kernel = (8, side, side, CHANNELS), (3, 3, CHANNELS, CHANNELS)
+    image, kernel = _images(side), KERNEL
 
     def both(given: Any, weights: Any, gradient: Any) -> Any:
         by_image = tf.raw_ops.Conv2DBackpropInput(
@@ -114,16 +93,8 @@ def _convolution_gradient(side: int) -> Trial:
 
 
 def _lookup(rows: int) -> Trial:
-    places = tf.range(rows) * 7 % TABLE
-
-    def take(table: Any) -> Any:
-        return tf.gather(table, places)
-
-    return Trial(take, ((TABLE, 100),), 100 * (rows + TABLE))
-
-
-def _same_convolution(image: Any, kernel: Any) -> Any:
-    return tf.nn.conv2d(image, kernel, 1, "SAME")
+    run = partial(tf.gather, indices=tf.range(rows) * 7 % TABLE)
+    return Trial(run, ((TABLE, 100),), 100 * (rows + TABLE))
 
 
 def _normalized(values: Any) -> Any:
@@ -146,30 +117,22 @@ def _pooled(values: Any) -> Any:
     return tf.raw_ops.MaxPoolGrad(orig_input=values, orig_output=made, grad=made, **sizes)
 
 
-def _row_sums(rows: Any) -> Any:
-    return tf.reduce_sum(rows, axis=-1)
-
-
-def _down(values: Any) -> Any:
-    return tf.cast(values, tf.bfloat16)
-
-
 TRIALS: dict[str, tuple[Callable[[int], Trial], Sequence[int]]] = {
-    "product": (_product, (32, 256, 768)),
+    "product": (lambda side: Trial(tf.matmul, ((side, side), (side, side)), 2 * side**3), (32, 256, 768)),
     "convolution": (_convolution, (4, 16, 32)),
     "convolution gradient": (_convolution_gradient, (4, 16)),
-    "normalization": (_normalization, (4, 32)),
-    "pooling": (_pooling, (4, 32)),
-    "elementwise": (_elementwise, (1000, 100_000, 1_000_000)),
-    "reduction": (_reduction, (10, 1000, 10_000)),
+    "normalization": (lambda side: Trial(_normalized, (_images(side),), 5 * 8 * side**2 * CHANNELS), (4, 32)),
+    "pooling": (lambda side: Trial(_pooled, (_images(side),), 22 * side**2 * CHANNELS), (4, 32)),
+    "elementwise": (lambda count: Trial(tf.multiply, ((count,), (count,)), 3 * count), (1000, 100_000, 1_000_000)),
+    "reduction": (lambda rows: Trial(partial(tf.reduce_sum, axis=-1), ((rows, 100),), 101 * rows), (10, 1000, 10_000)),
     "lookup": (_lookup, (10, 1000, 10_000)),
-    "cast": (_cast, (1000, 100_000, 1_000_000)),
+    "cast": (lambda count: Trial(partial(tf.cast, dtype=tf.bfloat16), ((count,),), count), (1000, 100_000, 1_000_000)),
 }
-"""Per family, what makes a trial of a size, and the sizes."""
+"""Per family, the function that makes a trial of one size, and the sizes."""
 
 
 def _seconds(trial: Trial, dtypes: Sequence[str], *, jit: bool) -> dict[str, float]:
-    """The time of one op in each dtype; they take turns, so that none has the machine to itself."""
+    """The time of one op in each dtype; the dtypes take turns, so that load on the machine hits all of them."""
     count = FEW if trial.amount > LARGE else MANY
     calls = {(dtype, n): _call(trial, dtype, n, jit=jit) for dtype in dtypes for n in (1, count)}
     rounds = [{key: _timed(call) for key, call in calls.items()} for _ in range(RUNS)]
@@ -178,7 +141,7 @@ def _seconds(trial: Trial, dtypes: Sequence[str], *, jit: bool) -> dict[str, flo
 
 
 def _call(trial: Trial, dtype: str, count: int, *, jit: bool) -> Callable[[], Any]:
-    """So many ops, one after the other, ready to be run."""
+    """A function that runs an op `count` times, one after the other; it is traced and compiled already."""
     inputs = [[tf.cast(tf.random.uniform(shape), dtype) for shape in trial.shapes] for _ in range(count)]
 
     @tf.function(jit_compile=jit)

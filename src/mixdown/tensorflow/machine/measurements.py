@@ -1,4 +1,4 @@
-"""What `mixdown doctor --measure` found out, stored per machine. Start with `measured`.
+"""The timings of `mixdown doctor --measure`, stored per machine: `store` and `measured`.
 
 The file lies in the user's cache folder, or where MIXDOWN_MEASUREMENTS says, under a name that depends on the
 machine's devices and on TensorFlow's version: a home folder may be shared by many machines.
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 SCHEMA = "mixdown-measured/1"
 VARIABLE = "MIXDOWN_MEASUREMENTS"
 LARGEST = 1_000_000
-"""Bytes: a file that is larger is not one of ours."""
+"""Bytes: a larger file was not written by `store`."""
 
 
 def measured(device_type: str) -> Measured | None:
-    """What is known of this machine's devices of a type, None if they were not measured.
+    """The timings of this machine's devices of a type, None if they were not measured.
 
     Raises:
         MeasurementError: the file is there but cannot be used.
@@ -60,7 +60,7 @@ def machine_of(name: str) -> Machine | Measured:
 
 
 def store(found: Mapping[str, Measured]) -> Path:
-    """Write a measurement; whoever reads meanwhile sees the old one or the new one, whole."""
+    """Write timings by device type, atomically: another process reads either the old file or the new one."""
     path = place()
     path.parent.mkdir(parents=True, exist_ok=True)
     data = {"schema": SCHEMA, "machine": described(), "devices": {kind: one.to_dict() for kind, one in found.items()}}
@@ -79,7 +79,7 @@ def place() -> Path:
 
 @cache
 def described() -> dict[str, str]:
-    """The devices of this machine by type, in the makers' words."""
+    """The devices of this machine by type, with the names that their makers gave them."""
     kinds = sorted({device.device_type for device in tf.config.list_physical_devices()} & {"CPU", "GPU", "TPU"})
     return {kind: _name(kind) for kind in kinds}
 
@@ -92,7 +92,7 @@ def _name(kind: str) -> str:
 
 
 def _processor() -> str:
-    """The model of the CPU; Linux tells it in a file."""
+    """The model of the CPU, on Linux from /proc/cpuinfo."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -111,5 +111,6 @@ def _read(path: Path, _stamp: int) -> dict[str, Measured]:
             raise MeasurementError(f"it is {data['schema']!r}, not {SCHEMA!r}")
         return {kind: Measured.from_dict(one) for kind, one in data["devices"].items()}
     except (OSError, ValueError, OverflowError, RecursionError, KeyError, TypeError, AttributeError) as error:
-        told = f"The measurement in {path} cannot be used: {error}. Measure again with `mixdown doctor --measure`."
-        raise MeasurementError(told) from None
+        raise MeasurementError(
+            f"The measurement in {path} cannot be used: {error}. Measure again with `mixdown doctor --measure`."
+        ) from None

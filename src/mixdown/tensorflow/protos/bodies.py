@@ -93,16 +93,13 @@ def reachable(body: Body, library: Mapping[str, Any]) -> list[str]:
 def compiled(tree: Sequence[Body], library: Mapping[str, Any]) -> set[int]:
     """The bodies of a tree that XLA compiles: those marked so, and whatever they call."""
     number = {body.function: index for index, body in enumerate(tree)}
-    marked = [index for index, body in enumerate(tree) if body.function and _is_true(body.proto, MUST_COMPILE)]
+    functions = ((index, body.proto.attr) for index, body in enumerate(tree) if body.function)
+    marked = [index for index, attr in functions if MUST_COMPILE in attr and attr[MUST_COMPILE].b]
     return set(reached(marked, lambda index: [number[name] for name in _called(tree[index].nodes, library)]))
 
 
 def _called(nodes: Sequence[Any], library: Mapping[str, Any]) -> set[str]:
     return {name for _, names in calls(nodes, library) for name in names}
-
-
-def _is_true(proto: Any, attribute: str) -> bool:
-    return attribute in proto.attr and proto.attr[attribute].b
 
 
 def _named(node: Any) -> list[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mixdown.core import Graph, Op, Role, Site, Tensor, Tie
-from mixdown.core.disjoint_sets import DisjointSets
 from mixdown.tensorflow.protos.wiring import WiredBody
 
 if TYPE_CHECKING:
@@ -76,7 +75,6 @@ class Draft:
         self.origins: list[Origin] = []
         self.flows: list[tuple[int, int]] = []
         self.ties: list[Tie] = []
-        self.carried = DisjointSets()  # sites that carry one value through calls and functional loops
         self._tensors: list[tuple[str, int, bool]] = []  # name, the site that makes it, whether a cast of it folds
         self._consumers: list[list[int]] = []  # per tensor, as are the next two
         self.places: list[Place] = []
@@ -90,12 +88,11 @@ class Draft:
         self.origins.append(origin)
         return base
 
-    def add_end(self, name: str, kind: str, origin: Origin, frozen: str | None) -> int:
+    def add_end(self, name: str, origin: Origin, frozen: str | None) -> int:
         """Add an argument or a result of a function; returns its site."""
-        function = self.chapters[origin.body].body.function
-        base = len(self.sites)
+        kind, function = "_Arg" if origin.node == ARGUMENT else "_Retval", self.chapters[origin.body].body.function
         site = Site(len(self.ops), "type", legal=True, kernel=True, role=Role.CONDUIT)
-        return self.add_op(Op(name, kind, function, (base,), frozen), origin, (site,))
+        return self.add_op(Op(name, kind, function, (len(self.sites),), frozen), origin, (site,))
 
     def add_tensor(self, name: str, maker: int, place: Place, *, folds: bool) -> int:
         """Add a value; returns its index."""
@@ -109,12 +106,6 @@ class Draft:
         """Note that a site reads a value."""
         self._consumers[tensor].append(site)
         self.uses[tensor].append(use)
-
-    def carry(self, source: int, target: int) -> None:
-        """Note that a value passes from site to site where no cast can stand, so that they must agree."""
-        if source >= 0 and target >= 0:
-            self.flows.append((source, target))
-            self.carried.join(source, target)
 
     def graph(self, shapes: Sequence[Shape], work: Sequence[int], machine: Measured | None) -> Graph:
         """The finished Graph."""

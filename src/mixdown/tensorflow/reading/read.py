@@ -18,9 +18,8 @@ from mixdown.tensorflow.machine.measurements import measured
 from mixdown.tensorflow.protos import bodies, kernels, signatures
 from mixdown.tensorflow.reading.arithmetic import Work
 from mixdown.tensorflow.reading.builder import ARGUMENT, RESULT, Chapter, Draft, Origin, Use
-from mixdown.tensorflow.reading.calls import tie_calls
+from mixdown.tensorflow.reading.control_flow import mark_variable_reads, tie_calls, tie_recurrent_edges
 from mixdown.tensorflow.reading.tensor_lists import tie_lists
-from mixdown.tensorflow.reading.v1_control_flow import mark_variable_reads, tie_recurrent_edges
 from mixdown.tensorflow.shapes.inference import Place, Shapes
 
 if TYPE_CHECKING:
@@ -118,12 +117,10 @@ class _NodeReader:
         frozen = _frozen_signature(body, outermost=index == 0)
         for position, (name, dtype) in enumerate(body.arguments):
             if dtype == signatures.FLOAT:
-                origin = Origin(index, ARGUMENT, position)
-                chapter.arguments[position] = self.draft.add_end(name, "_Arg", origin, frozen)
+                chapter.arguments[position] = self.draft.add_end(name, Origin(index, ARGUMENT, position), frozen)
         for position, (name, _, dtype) in enumerate(body.results):
             if dtype == signatures.FLOAT:
-                origin = Origin(index, RESULT, position)
-                chapter.results[position] = self.draft.add_end(name, "_Retval", origin, frozen)
+                chapter.results[position] = self.draft.add_end(name, Origin(index, RESULT, position), frozen)
 
     def _read(self, node: Any, body: int) -> _Node:
         kind = signatures.kind_of(node.op)

@@ -15,7 +15,7 @@ from mixdown.rules.rule_set import kinds
 from mixdown.tensorflow.protos.bodies import followed, reached
 from mixdown.tensorflow.protos.signatures import VARIANT
 from mixdown.tensorflow.reading.builder import ARGUMENT, RESULT
-from mixdown.tensorflow.reading.calls import call_ports, calls
+from mixdown.tensorflow.reading.control_flow import call_ports, calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable

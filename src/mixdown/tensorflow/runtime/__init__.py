@@ -1,1 +1,5 @@
-"""TODO room."""
+"""The edges to TensorFlow, Keras and Python themselves: private names, tested releases, garbage collection.
+
+Nothing here knows graphs. The doors are `private` (every private name that mixdown touches, in one table) and
+`releases.refuse_untested`.
+"""

@@ -1,4 +1,4 @@
-"""Python's cycle collector, held back while many small objects are made that form no cycles."""
+"""Python's cycle collector, paused while many small objects are made that form no cycles: `collector_paused`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """No cycle collection inside: with TensorFlow loaded each one costs more than planning a large graph."""
+    """Pause cycle collection: with TensorFlow loaded, one collection takes longer than planning a large graph."""
     running, block = gc.isenabled(), object()
     try:
         if running:
@@ -30,7 +30,7 @@ _pausing: set[object] = set()  # the blocks that stopped the collector
 
 
 def _restart() -> None:
-    """In a forked process: the threads that would start the collector again are not there."""
+    """Restart the collector in a forked process, which lacks the threads that would do so."""
     if _pausing:
         _pausing.clear()
         gc.enable()

@@ -1,7 +1,7 @@
 """Every private name of TensorFlow and of the two Keras that mixdown touches, in one table. Start with `NAMES`.
 
 Other modules import what they need from here (`from mixdown.tensorflow.runtime.private import Context`). A name that is
-gone does not break the import: whoever uses it is told which one it is, and `missing` tells all of them beforehand.
+gone does not break the import, but raises an error that names it when it is used; `missing` lists all of them before.
 """
 
 from __future__ import annotations
@@ -242,7 +242,7 @@ def __getattr__(name: str) -> Any:
 
 
 def resolved(wanted: Private) -> Any:
-    """The thing itself, or a stand-in that says what is missing as soon as anybody uses it."""
+    """The object of that name, or a stand-in that raises an error as soon as it is used."""
     module, _, names = wanted.path.partition(":")
     try:
         found = import_module(module)
@@ -269,20 +269,20 @@ def refuse_missing(package: str = "tensorflow") -> None:
 
 
 class Missing:
-    """Stands in for a name that is gone."""
+    """Stands in for a name that is gone: every use raises an error that names it."""
 
     def __init__(self, path: str, purpose: str) -> None:
-        self._told = f"{_lacks(path, purpose)} {_advice(path.partition('.')[0])}"
+        self._message = f"{_lacks(path, purpose)} {_advice(path.partition('.')[0])}"
 
     def __getattr__(self, name: str) -> NoReturn:
-        raise MixdownError(self._told)
+        raise MixdownError(self._message)
 
     def __call__(self, *_: object, **__: object) -> NoReturn:
-        """Say that it is gone."""
-        raise MixdownError(self._told)
+        """Raise the error."""
+        raise MixdownError(self._message)
 
     def __mro_entries__(self, _: object) -> NoReturn:
-        raise MixdownError(self._told)
+        raise MixdownError(self._message)
 
 
 def _problems(wanted: Private) -> list[str]:
@@ -313,8 +313,8 @@ def _other_parameters(wanted: Private, found: Any) -> list[str]:
     names = tuple(inspect.signature(found).parameters)
     if names[: len(wanted.takes)] == wanted.takes:
         return []
-    told = f"{described(wanted.package)} calls {_dotted(wanted.path)} with ({', '.join(names)})"
-    return [f"{told}, not with ({', '.join(wanted.takes)})."]
+    now = f"{described(wanted.package)} calls {_dotted(wanted.path)} with ({', '.join(names)})"
+    return [f"{now}, not with ({', '.join(wanted.takes)})."]
 
 
 def _lacks(path: str, purpose: str) -> str:

@@ -1,4 +1,4 @@
-"""Which releases of TensorFlow mixdown patches: those that it is tested with, or any if the user says so."""
+"""Releases: which of TensorFlow mixdown patches (`refuse_untested`), and which are loaded (`versions`)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sys
 
 import tensorflow as tf
 
+from mixdown import __version__
 from mixdown.errors import MixdownError
 from mixdown.messages import warn
 
@@ -16,7 +17,7 @@ OLDEST, NEWEST = (2, 16), (2, 21)
 
 VARIABLE = "MIXDOWN_ALLOW_UNTESTED"
 RELEASE = re.compile(r"(\d+)\.(\d+)\.\d+(\+[\w.]+)?")
-"""A finished release, maybe built by somebody else (`2.17.0+nv24.11`); candidates and nightlies look different."""
+"""A finished release, also of another builder (`2.17.0+nv24.11`), but no release candidate or nightly."""
 
 TESTED = " to ".join(".".join(map(str, each)) for each in (OLDEST, NEWEST))
 
@@ -34,7 +35,7 @@ def is_tested(version: str) -> bool:
 
 
 def refuse_untested() -> None:
-    """Refuse to patch a TensorFlow that mixdown does not know; with MIXDOWN_ALLOW_UNTESTED=1 only warn.
+    """Refuse to patch a TensorFlow that mixdown is not tested with; with MIXDOWN_ALLOW_UNTESTED=1 only warn.
 
     Raises:
         MixdownError: it is older, newer, or no finished release.
@@ -47,6 +48,11 @@ def refuse_untested() -> None:
             f"nothing was changed. {way_out()} To try it all the same, set {VARIABLE}=1."
         )
     warn(f"TensorFlow {tf.__version__} is not tested with mixdown ({TESTED} are), and {VARIABLE}=1 is set.")
+
+
+def versions() -> dict[str, str]:
+    """The versions that reports name."""
+    return {"mixdown": __version__, "tensorflow": tf.__version__}
 
 
 def way_out(package: str = "tensorflow") -> str:

@@ -90,8 +90,11 @@ def _bound(wired: WiredBody, index: int, bounds: dict[int, Bound]) -> Bound | No
         return Bound(1 if node.op in ("Rank", "Size") else MOST_DIMENSIONS)
     if node.op == "Const":
         return _constant(node)
-    makers = [wired.body.nodes[maker] for maker, _ in wired.wiring.inputs[index]]
-    inputs = [bounds[maker] for maker, _ in wired.wiring.inputs[index]]
+    sources = wired.wiring.inputs[index]
+    return _computed(node, [wired.body.nodes[maker] for maker, _ in sources], [bounds[maker] for maker, _ in sources])
+
+
+def _computed(node: Any, makers: Sequence[Any], inputs: Sequence[Bound]) -> Bound | None:
     flat = all(each.flat for each in inputs)
     if node.op in ELEMENTWISE:
         return Bound(max(each.elements for each in inputs)) if flat or len(inputs) == 1 else None

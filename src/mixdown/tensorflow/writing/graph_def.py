@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import tensorflow as tf
-
-from mixdown import __version__
 from mixdown.core import Plan, Policy, make_plan
 from mixdown.errors import GraphError, PolicyError
 from mixdown.reports import Report
@@ -18,6 +15,7 @@ from mixdown.tensorflow.protos.wiring import LONGEST_PORT, node_name
 from mixdown.tensorflow.reading.products import products
 from mixdown.tensorflow.reading.read import read
 from mixdown.tensorflow.runtime.gc_pause import collector_paused
+from mixdown.tensorflow.runtime.releases import versions
 from mixdown.tensorflow.runtime.source_lines import of_graph_def
 from mixdown.tensorflow.writing.apply import apply
 from mixdown.untrusted.escaped import escaped
@@ -41,8 +39,7 @@ class Rewrite(NamedTuple):
 
     def report(self, title: str = "A rewritten graph") -> Report:
         """All of it for people: every op with its reason, every cast. See `save`."""
-        versions = {"mixdown": __version__, "tensorflow": tf.__version__}
-        return Report(title, versions, (graph_report(self.plan, title, "graph", self.facts()),))
+        return Report(title, versions(), (graph_report(self.plan, title, "graph", self.facts()),))
 
     def facts(self) -> Facts:
         """What the graph tells beyond what a plan needs."""

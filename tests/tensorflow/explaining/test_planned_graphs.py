@@ -1,4 +1,4 @@
-"""What is previewed is what is applied: every twin that a call registers, byte for byte, names included."""
+"""What is explained is what is applied: every twin that a call registers, byte for byte, names included."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ import tensorflow as tf
 from tensorflow.python.eager.context import context
 
 import mixdown
+from mixdown.reports.build import graph_report
 from mixdown.tensorflow.calls import active_policy
+from mixdown.tensorflow.explaining.subjects import planned_graphs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -110,38 +112,47 @@ def recurrent() -> Model:
 MODELS = (products, attention, loop, branch, calls, compiled, lookup, convolutions, training, recurrent)
 
 
+def serialized(proto: Any) -> bytes:
+    return bytes(proto.SerializeToString(deterministic=True))
+
+
 def registered(name: str) -> bytes:
-    return bytes(context().get_function_def(name).SerializeToString(deterministic=True))
+    return serialized(context().get_function_def(name))
 
 
 @pytest.mark.parametrize("policy", [EVERYWHERE, mixdown.Policy(low="bfloat16", strategy="grappler", devices="all")])
 @pytest.mark.parametrize("model", MODELS)
-def test_preview_equals_what_a_call_registers(model: Callable[[], Model], policy: mixdown.Policy) -> None:
+def test_what_is_planned_equals_what_a_call_registers(model: Callable[[], Model], policy: mixdown.Policy) -> None:
     function, args = model()
-    (previewed,) = mixdown.preview(function, *args, policy=policy)
-    names = [proto.signature.name for proto in previewed.protos]
+    (planned,) = planned_graphs(function, policy, args)
+    names = [proto.signature.name for proto in planned.protos]
     assert names
     assert not any(context().has_function(name) for name in names)  # nothing was registered yet
     with mixdown.rewriting(policy):
         function(*args)
-    assert [registered(name) for name in names] == list(previewed.serialized())
+    assert [registered(name) for name in names] == [serialized(proto) for proto in planned.protos]
     twin = next(twin for twin in active_policy.twins_for(policy).known.values() if twin.name.decode() == names[0])
     assert set(twin.originals) == set(names)  # and no other was
+    assert twin.plan is not None
+    (explained,) = mixdown.explain(function, *args, policy=policy).graphs
+    applied = graph_report(twin.plan, explained.name, explained.kind)
+    assert [row.sites for row in explained.ops] == [row.sites for row in applied.ops]
+    assert explained.casts == applied.casts
 
 
-def test_preview_depends_on_policy_and_device_by_name() -> None:
+def test_names_of_twins_depend_on_the_policy() -> None:
     function, args = products()
     policies = (EVERYWHERE, EVERYWHERE.with_keep("Relu"), mixdown.Policy(low="bfloat16", devices="all"))
-    previews = [mixdown.preview(function, *args, policy=policy)[0] for policy in policies]
-    assert len({each.protos[0].signature.name for each in previews}) == len(policies)
+    planned = [planned_graphs(function, policy, args)[0] for policy in policies]
+    assert len({each.protos[0].signature.name for each in planned}) == len(policies)
 
 
-def test_preview_of_the_step_of_fit_equals_what_fit_registers() -> None:
+def test_the_planned_step_of_fit_equals_what_fit_registers() -> None:
     # fit traces a function of its own: the numbers that TensorFlow puts into names differ, and digests made of them.
     model = keras.Sequential([keras.layers.Input((8, 8, 3)), keras.layers.Flatten(), keras.layers.Dense(2)])
     model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     batch = tf.data.Dataset.from_tensor_slices((IMAGES, LABELS)).batch(2)
-    (previewed,) = mixdown.preview(model, batch, policy=EVERYWHERE)
+    (planned,) = planned_graphs(model, EVERYWHERE, [batch])
     twins = active_policy.twins_for(EVERYWHERE)
     earlier = {name for name, _, _ in twins.made()}
     with mixdown.rewriting(EVERYWHERE):
@@ -149,7 +160,7 @@ def test_preview_of_the_step_of_fit_equals_what_fit_registers() -> None:
     made = [(name, twin) for name, _, twin in twins.made() if name not in earlier]
     (twin,) = [twin for name, twin in made if "on_iterator" in name and twin.originals]
     applied = [context().get_function_def(name) for name in twin.originals]
-    assert [unnumbered(proto) for proto in previewed.protos] == [unnumbered(proto) for proto in applied]
+    assert [unnumbered(proto) for proto in planned.protos] == [unnumbered(proto) for proto in applied]
 
 
 def unnumbered(proto: Any) -> str:
@@ -158,16 +169,17 @@ def unnumbered(proto: Any) -> str:
     return re.sub(r"((?:PartitionedCall|CustomGradient)-|_user_specified_name\"\s+value \{\s+s: \")\d+", r"\1", text)
 
 
-def test_preview_of_a_graph_is_what_is_written() -> None:
+def test_a_planned_graph_is_what_is_written() -> None:
     with tf.Graph().as_default() as graph:
         x = tf.compat.v1.placeholder(tf.float32, [8, 8], name="x")
         tf.nn.softmax(tf.matmul(x, x) @ x, name="y")
     graph_def = graph.as_graph_def(add_shapes=True)
-    (previewed,) = mixdown.preview(graph_def, policy=EVERYWHERE)
+    (planned,) = planned_graphs(graph_def, EVERYWHERE)
     written = mixdown.rewrite_graph_def(graph_def, ["y"], policy=EVERYWHERE).graph_def
-    assert previewed.serialized() == (written.SerializeToString(deterministic=True),)
+    assert [serialized(proto) for proto in planned.protos] == [serialized(written)]
 
 
-def test_preview_of_what_cannot_be_low_is_empty() -> None:
-    (previewed,) = mixdown.preview(tf.function(tf.exp), X, policy=EVERYWHERE)
-    assert previewed.protos == ()
+def test_nothing_is_made_of_what_cannot_be_low() -> None:
+    (planned,) = planned_graphs(tf.function(tf.exp), EVERYWHERE, [X])
+    assert list(planned.protos) == []
+    assert not mixdown.explain(tf.function(tf.exp), X, policy=EVERYWHERE).graphs[0].rewritten
