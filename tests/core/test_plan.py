@@ -14,7 +14,7 @@ import pytest
 from tests.goldens.language import parse
 from tests.goldens.record import cases
 
-from mixdown.core import Graph, Paint, Plan, Policy, make_plan
+from mixdown.core import Graph, Paint, Plan, Policy, Stroke, make_plan
 from mixdown.core.check import LAWS, offenders
 from mixdown.core.policy_view import PolicyView
 from mixdown.errors import PlanError
@@ -110,6 +110,12 @@ from tests.goldens.language import parse
 from tests.goldens.record import cases
 print(json.dumps([make_plan(*parse(c.read_text().partition("\\n--\\n")[0].splitlines())).to_dict() for c in cases()]))
 """
+
+
+def test_a_plan_that_breaks_a_law_cannot_be_made() -> None:
+    plan = plan_of("a = MatMul()\nillegal a")
+    with pytest.raises(PlanError, match="a cannot be planned like this: its op is not defined for the 16-bit dtype"):
+        Plan(plan.view, ((Stroke(Paint.LOW, "seed"),),))
 
 
 def test_plans_do_not_depend_on_the_hash_seed() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from mixdown.core.check import offenders
@@ -25,12 +26,31 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Plan:
-    """What becomes low, which casts that takes, and why. Two plans are equal if they decide the same."""
+    """What becomes low, which casts that takes, and why. Two plans are equal if they decide the same.
+
+    Paints and casts follow from the strokes, so they cannot contradict them.
+
+    Raises:
+        PlanError: a site breaks one of the laws in `mixdown.core.check`.
+    """
 
     view: PolicyView
-    paints: tuple[Paint, ...]
     strokes: tuple[tuple[Stroke, ...], ...]
-    casts: tuple[Cast, ...]
+    """Per site, the decisions on it in order; the last one holds."""
+
+    def __post_init__(self) -> None:
+        for site, law in offenders(self.view, self.paints).items():
+            raise PlanError(f"{self.graph.label(site)} cannot be planned like this: {law}.")
+
+    @cached_property
+    def paints(self) -> tuple[Paint, ...]:
+        """Per site, its paint."""
+        return tuple(history[-1].paint for history in self.strokes)
+
+    @cached_property
+    def casts(self) -> tuple[Cast, ...]:
+        """The conversions that the paints take."""
+        return tuple(casts_of(self.graph, self.paints))
 
     @property
     def graph(self) -> Graph:
@@ -106,12 +126,9 @@ def make_plan(graph: Graph, policy: Policy) -> Plan:
     while True:
         view = PolicyView(graph, policy, demoted)
         strokes = paint(view)
-        paints = [history[-1].paint for history in strokes]
-        culprits = offenders(view, paints)
+        culprits = offenders(view, [history[-1].paint for history in strokes])
         if not culprits:
-            return Plan(
-                view, tuple(paints), tuple(tuple(history) for history in strokes), tuple(casts_of(graph, paints))
-            )
+            return Plan(view, tuple(map(tuple, strokes)))
         demoted = _demote(graph, demoted, culprits)
 
 
