@@ -46,6 +46,11 @@ class OpRow:
     inputs: tuple[int, ...] = ()  # indices of the ops whose float32 values it reads
     source: str = ""  # the user's line that made it, if the graph records it
 
+    @property
+    def label(self) -> str:
+        """Its name, with the function that it is in."""
+        return f"{self.name} in {self.function}" if self.function else self.name
+
 
 @dataclass(frozen=True)
 class CastRow:
