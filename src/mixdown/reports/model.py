@@ -155,7 +155,7 @@ class ScalerReport:
 
 @dataclass(frozen=True)
 class ReportData:
-    """All that is known of a plan, or of a process."""
+    """Graphs with the dtypes of their ops and the reasons, loss scales, warnings: of a plan, or of a process."""
 
     title: str
     versions: dict[str, str] = field(default_factory=dict)

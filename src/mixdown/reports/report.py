@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Report(ReportData):
-    """All that is known of a plan, or of a process."""
+    """Graphs with the dtypes of their ops and the reasons, loss scales, warnings: of a plan, or of a process."""
 
     def __str__(self) -> str:
         return text(self)
