@@ -22,7 +22,7 @@ LARGEST = 2**32
 
 
 class Data(NamedTuple):
-    """Images between 0 and 1, and what they show."""
+    """Images, whose values lie between 0 and 1, and their labels."""
 
     x_train: np.ndarray
     y_train: np.ndarray
@@ -31,7 +31,7 @@ class Data(NamedTuple):
 
     @property
     def classes(self) -> int:
-        """How many different things there are."""
+        """How many different labels there are."""
         return int(self.y_train.max()) + 1
 
 

@@ -49,9 +49,9 @@ def train(name: str, epochs: int, low: str, page: str) -> dict[str, Any]:
     model.compile(optimizer, keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"])
     ends: list[float] = []
     clock = keras.callbacks.LambdaCallback(on_train_batch_end=lambda *_, **__: ends.append(time.perf_counter()))
-    meter = _Meter()
+    held = _resident()
     model.fit(data.x_train, data.y_train, batch_size=BATCH, epochs=epochs, callbacks=[clock])
-    memory = meter.read()
+    memory = _memory_taken(held)
     _, accuracy = model.evaluate(data.x_test, data.y_test, verbose=0)
     timed = ends[min(WARM_UP, len(ends) - 2) :]
     return {
@@ -75,18 +75,11 @@ def _network(shape: tuple[int, ...], classes: int) -> keras.Model:
     return keras.Sequential([layers.Input(shape), *blocks, *dense])
 
 
-class _Meter:
-    """Measures how much memory is taken from now on: of the GPU if there is one, else of the process."""
-
-    def __init__(self) -> None:
-        self._gpu = next((device.name for device in tf.config.list_logical_devices("GPU")), "")
-        self._before = 0 if self._gpu else _resident()
-
-    def read(self) -> int:
-        """The largest number of bytes that was in use at a time."""
-        if self._gpu:
-            return int(tf.config.experimental.get_memory_info(self._gpu)["peak"])
-        return _peak() - self._before
+def _memory_taken(before: int) -> int:
+    """The most bytes in use at a time: of the GPU if there is one, else of the process, beyond what it held before."""
+    if gpus := tf.config.list_logical_devices("GPU"):
+        return int(tf.config.experimental.get_memory_info(gpus[0].name)["peak"])
+    return _peak() - before
 
 
 def _resident() -> int:

@@ -86,7 +86,7 @@ class Comparison:
         return "\n".join(lines)
 
     def to_json(self) -> str:
-        """All of it as JSON text; a float that is not finite is written as JavaScript has it."""
+        """All of it as JSON text; a float that is not finite is written as NaN or Infinity."""
         return json.dumps({"schema": SCHEMA, **asdict(self)})
 
     @classmethod

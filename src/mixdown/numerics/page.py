@@ -6,6 +6,7 @@ digits, and cannot hold.
 
 from __future__ import annotations
 
+from collections import Counter
 from html import escape
 from math import log2
 from typing import TYPE_CHECKING
@@ -84,17 +85,12 @@ def histogram(tally: Tally) -> str:
         f'<rect class="{name}" x="{(low - LEFTMOST) * BAR}" y="0" width="{(high - low) * BAR}" height="{HEIGHT}"/>'
         for name, low, high in BANDS
     )
-    bars = "".join(_bar(exponent, count, tally.elements) for exponent, count in sorted(_clipped(tally).items()))
+    counts: Counter[int] = Counter()
+    for exponent, count in tally.exponents.items():
+        counts[min(max(exponent, LEFTMOST), RIGHTMOST)] += count
+    bars = "".join(_bar(exponent, count, tally.elements) for exponent, count in sorted(counts.items()))
     axis = f'<line class="axis" x1="0" y1="{HEIGHT}" x2="{width}" y2="{HEIGHT}"/>'
     return f'<svg width="{width // 2}" height="{HEIGHT // 2}" viewBox="0 0 {width} {HEIGHT}">{bands}{bars}{axis}</svg>'
-
-
-def _clipped(tally: Tally) -> dict[int, int]:
-    out: dict[int, int] = {}
-    for exponent, count in tally.exponents.items():
-        place = min(max(exponent, LEFTMOST), RIGHTMOST)
-        out[place] = out.get(place, 0) + count
-    return out
 
 
 def _bar(exponent: int, count: int, elements: int) -> str:

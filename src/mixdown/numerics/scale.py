@@ -62,7 +62,8 @@ def advise(tallies: Iterable[Tally], loss_scale: float = 1.0) -> ScaleAdvice | N
         return None
     largest = max(tally.max_abs for tally in seen) / loss_scale
     smallest = min(tally.min_nonzero or largest for tally in seen) / loss_scale
-    most = min(_power_below(FLOAT16.largest / largest), CEILING)
+    largest_power = 2.0 ** (frexp(FLOAT16.largest / largest)[1] - 1)  # that does not overflow
+    most = min(largest_power, CEILING)
     enough = 2.0 ** -floor(log2(smallest / FLOAT16.smallest_normal))
     fixed = max(1.0, min(enough, most / 2**HEADROOM))
     return ScaleAdvice(
@@ -72,11 +73,6 @@ def advise(tallies: Iterable[Tally], loss_scale: float = 1.0) -> ScaleAdvice | N
         _flushed(seen, 1.0 / loss_scale),
         _flushed(seen, fixed / loss_scale),
     )
-
-
-def _power_below(value: float) -> float:
-    """The largest power of two that is not above a value."""
-    return 2.0 ** (frexp(value)[1] - 1)
 
 
 def _flushed(tallies: list[Tally], factor: float) -> float:

@@ -118,13 +118,8 @@ class Tally:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for JSON; the histogram without its zeros."""
-        return {
-            "elements": self.elements,
-            "histogram": {str(at): n for at, n in enumerate(self.histogram) if n},
-            "at_least": list(self.at_least),
-            "largest_bits": self.largest_bits,
-            "smallest_bits": self.smallest_bits,
-        }
+        histogram = {str(at): n for at, n in enumerate(self.histogram) if n}
+        return {**vars(self), "histogram": histogram, "at_least": list(self.at_least)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Tally:

@@ -30,14 +30,7 @@ class Facts(NamedTuple):
 
 
 def graph_report(plan: Plan, name: str, kind: str, facts: Facts | None = None) -> GraphReport:
-    """All decisions of a plan with their reasons, and the casts they need, as rows.
-
-    Args:
-        plan: the plan.
-        name: of the graph.
-        kind: of the graph: "function", "session" or "graph".
-        facts: what the host knows of the graph.
-    """
+    """All decisions of a plan with their reasons, and the casts they need, as rows."""
     facts = facts or Facts()
     ops = [_op_row(plan, index, inputs, facts) for index, inputs in enumerate(_inputs(plan))]
     paints = facts.paints or plan.paints

@@ -79,7 +79,7 @@ def _keyed(*reports: ReportData) -> list[dict[GraphKey, GraphReport]]:
 
 def _compare_graphs(before: GraphReport, after: GraphReport) -> GraphComparison:
     old_casts, new_casts = _casts(before), _casts(after)
-    old_ops, new_ops = _op_labels(before), _op_labels(after)
+    old_ops, new_ops = (dict.fromkeys(op.label for op in graph.ops) for graph in (before, after))
     return GraphComparison(
         name=after.name,
         before=before.totals,
@@ -107,7 +107,3 @@ def _sites(graph: GraphReport) -> dict[SiteKey, tuple[OpRow, SiteRow]]:
 def _casts(graph: GraphReport) -> dict[CastKey, CastRow]:
     """Casts by tensor and direction. Functions may have tensors of the same name, so the key names the function."""
     return {(f"{graph.ops[cast.op].function}\0{cast.tensor}", cast.to): cast for cast in graph.casts}
-
-
-def _op_labels(graph: GraphReport) -> dict[str, None]:
-    return dict.fromkeys(f"{op.name} in {op.function}" if op.function else op.name for op in graph.ops)

@@ -46,6 +46,11 @@ class OpRow:
     inputs: tuple[int, ...] = ()  # indices of the ops whose float32 values it reads
     source: str = ""  # the user's line that made it, if the graph records it
 
+    @property
+    def label(self) -> str:
+        """Its name, with the function that it is in."""
+        return f"{self.name} in {self.function}" if self.function else self.name
+
 
 @dataclass(frozen=True)
 class CastRow:
@@ -150,7 +155,7 @@ class ScalerReport:
 
 @dataclass(frozen=True)
 class ReportData:
-    """All that is known of a plan, or of a process."""
+    """Graphs with the dtypes of their ops and the reasons, loss scales, warnings: of a plan, or of a process."""
 
     title: str
     versions: dict[str, str] = field(default_factory=dict)

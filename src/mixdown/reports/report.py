@@ -1,21 +1,24 @@
-"""The report that users get: its data, and the methods to read, print and save it. See `Report`."""
+"""The report that users get: its data, with methods that print it, explain an op and save it. See `Report`."""
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mixdown.reports.chain import why
 from mixdown.reports.model import ReportData
 from mixdown.reports.rendering.page import page
 from mixdown.reports.rendering.text import show, text
+from mixdown.untrusted.escaped import escaped
 
 if TYPE_CHECKING:
     from typing import TextIO
 
+    from mixdown.reports.model import GraphReport
+
 
 class Report(ReportData):
-    """All that is known of a plan, or of a process."""
+    """Graphs with the dtypes of their ops and the reasons, loss scales, warnings: of a plan, or of a process."""
 
     def __str__(self) -> str:
         return text(self)
@@ -33,7 +36,13 @@ class Report(ReportData):
         Raises:
             KeyError: no graph of the report has such an op with a float32 port.
         """
-        return why(self, op)
+        rows = [(graph, index, row) for graph in self.graphs for index, row in enumerate(graph.ops)]
+        found = [(graph, index) for graph, index, row in rows if op in (row.name, row.label)]
+        if not found:
+            raise KeyError(f"No op named {op!r} has a float32 port in this report.{_suggestion(self, op)}")
+        several = len({id(graph) for graph, _ in found}) > 1
+        lines = [line for graph, at in found for line in ([f"In {graph.name}:"] if several else []) + _chain(graph, at)]
+        return "\n".join(map(escaped, lines))
 
     def save(self, path: str | Path, *, compared: Report | None = None) -> Path:
         """Write it as a page (`.html`), as JSON (`.json`) or as text (`.txt`); returns the path.
@@ -57,3 +66,31 @@ class Report(ReportData):
                 raise ValueError(f"A report is saved as .html, .json or .txt, not as {target.name!r}.")
         target.write_text(content, "utf-8")
         return target
+
+
+def _chain(graph: GraphReport, index: int) -> list[str]:
+    """One line a decision, from effect to cause, and the line of the program that made the op."""
+    op = graph.ops[index]
+    lines = [line for position in range(len(op.sites)) for line in _site_chain(graph, (index, position))]
+    return [*lines, f"  It was made at {op.source}."] if op.source else lines
+
+
+def _site_chain(graph: GraphReport, start: tuple[int, int]) -> list[str]:
+    """The lines of one site, which is given by the index of its op and its own."""
+    queue, seen, lines = [start], {start}, []
+    for index, position in queue:
+        op, site = graph.ops[index], graph.ops[index].sites[position]
+        indent = "" if (index, position) == start else "  "
+        label = f"{op.label}.{site.attribute}" if len(op.sites) > 1 else op.label
+        lines.append(f"{indent}{label} ({op.kind}) is {site.dtype}: {site.reason}")
+        fresh = [cause for cause in zip(site.because, site.because_of, strict=True) if cause not in seen]
+        queue.extend(dict.fromkeys(fresh))
+        seen.update(fresh)
+    return lines
+
+
+def _suggestion(report: ReportData, name: str) -> str:
+    """The ops whose names end with the name, or else those with similar names."""
+    names = {op.name for graph in report.graphs for op in graph.ops}
+    close = sorted(known for known in names if known.endswith(f"/{name}")) or get_close_matches(name, names, n=3)
+    return f" Did you mean {' or '.join(map(repr, close[:3]))}?" if close else ""

@@ -28,11 +28,8 @@ def parsed(text: str) -> Any:  # noqa: ANN401 - JSON is untyped
 
 def _is_deeper_than(data: object, levels: int) -> bool:
     """Goes level by level: a recursive function could run out of stack itself."""
-    level: list[Any] = [data]
+    level: list[Any] = [data] if isinstance(data, dict | list) else []
     for _ in range(levels):
-        level = [part for whole in level if isinstance(whole, dict | list) for part in _parts(whole)]
-    return any(isinstance(part, dict | list) for part in level)
-
-
-def _parts(whole: dict[str, Any] | list[Any]) -> Any:  # noqa: ANN401 - JSON is untyped
-    return whole.values() if isinstance(whole, dict) else whole
+        nested = [whole.values() if isinstance(whole, dict) else whole for whole in level]
+        level = [part for parts in nested for part in parts if isinstance(part, dict | list)]
+    return bool(level)

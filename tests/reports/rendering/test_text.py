@@ -7,14 +7,11 @@ import sys
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from tests.reports.samples import plan, sample, step_graph
 
 from mixdown.reports import Report
 from mixdown.reports.model import GraphReport, OpRow, ScalerReport, SiteRow
 from mixdown.reports.rendering.text import show, text
-from mixdown.untrusted.escaped import escaped
 
 HOSTILE = "\x1b]0;owned\x07\x1b[31m\u202e[bold red]x[/]\r\n"
 
@@ -160,10 +157,3 @@ def test_a_file_that_knows_few_characters_gets_the_others_as_numbers() -> None:
     show(Report("für"), narrow)
     narrow.seek(0)
     assert narrow.read().startswith("f\\xfcr\n")
-
-
-@given(st.text())
-def test_what_is_escaped_is_printable_and_plain_text_stays(words: str) -> None:
-    assert escaped(words).isprintable()
-    assert escaped(escaped(words)) == escaped(words)
-    assert (escaped(words) == words) == words.isprintable()

@@ -1,4 +1,4 @@
-// The report out of its compact JSON (page_data.py wrote it): graphs of ops that know their neighbours and casts.
+// The report out of its compact JSON (page.py writes it): graphs of ops that know their neighbours and casts.
 
 const FULL = "float32";
 const PRECISIONS = ["low", "mixed", "full"];
