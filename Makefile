@@ -4,7 +4,7 @@ BIN := .venv/bin
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-matrix lint types layers unit format bench bench-gpu mutants peers audit docs clean
+.PHONY: help demo test test-all test-matrix lint types layers unit format house walks bench bench-gpu mutants peers audit docs clean
 
 help: ## list the tasks
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,6 +58,12 @@ unit: .venv/.ready ## pytest without the slow tests
 format: .venv/.ready ## let ruff format and mend what it can
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+house: .venv/.ready ## measure the source: sizes, import cycles, names and lines that stand twice, the cost of an import
+	@$(BIN)/python tools/house.py
+
+walks: .venv/.ready ## print which packages a call, a rewrite, a training step, a session and a conversion pass through
+	@$(BIN)/python tools/walks.py
 
 bench: .venv/.ready ## print every benchmark's table of ratios
 	@for script in traffic plan_time scaler_overhead accounting_overhead call_overhead peak_memory step_time numerics_cost page_open; do $(BIN)/python benchmarks/$$script.py || exit 1; done

@@ -81,9 +81,9 @@ def path_of(module: str) -> Path:
 def mutants() -> Iterator[Mutant]:
     """All of them, file by file."""
     for folder in FOLDERS:
-        for path in sorted((ROOT / "src/mixdown" / folder).glob("*.py")):
+        for path in sorted((ROOT / "src/mixdown" / folder).rglob("*.py")):
             if path.stem != "__init__":
-                yield from of_module(f"mixdown.{folder}.{path.stem}")
+                yield from of_module(".".join(path.relative_to(ROOT / "src").with_suffix("").parts))
 
 
 def of_module(name: str) -> Iterator[Mutant]:

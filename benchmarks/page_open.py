@@ -21,8 +21,9 @@ from benchmarks.corpus import ensure, load
 from tests.reports.rendering.browser import READY, Browser, headless
 
 import mixdown
+from mixdown.reports import Report
 from mixdown.reports.build import graph_report
-from mixdown.reports.model import GraphReport, OpRow, Report
+from mixdown.reports.model import GraphReport, OpRow
 from mixdown.reports.rendering.page import page
 
 EXAMPLE = "example: .venv/bin/python benchmarks/page_open.py --graph bert_base --ops 13000 --repeat 5"

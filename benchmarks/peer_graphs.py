@@ -13,7 +13,7 @@ from benchmarks.oracle import theirs
 from benchmarks.peer_models import BATCH, build, loss_of
 
 import mixdown
-from mixdown.rules.tensorflow_traits import MOVES_NOTHING
+from mixdown.rules.tensorflow_traits import TRAITS
 
 FLOATS = (tf.float32, tf.float16)
 SOURCES = frozenset({"Const", "Placeholder", "ReadVariableOp"})
@@ -82,7 +82,7 @@ def measured(graph_def: Any, sizes: dict[str, list[int]]) -> Measured:
     casts = [op for op in ops if is_cast(op)]
     others = [op for op in ops if op.type != "Cast"]
     low = [op for op in others if any(tensor.dtype == tf.float16 for tensor in floats(op))]
-    moving = [*casts, *(op for op in others if op.type not in MOVES_NOTHING)]
+    moving = [*casts, *(op for op in others if op.type not in TRAITS.moves_nothing)]
     return Measured(
         len(low), len(others), len(casts), sum(moved(tensor, sizes) for op in moving for tensor in floats(op))
     )

@@ -24,7 +24,6 @@ import numpy as np
 from benchmarks.scaler_overhead import CLOCKS, Clock, Step, rounds
 
 import mixdown
-from mixdown.core.pricing.predicted_time import predict
 from mixdown.tensorflow.explaining.subjects import planned_graphs
 from mixdown.tensorflow.machine.measure import measure_device
 from mixdown.tensorflow.machine.measurements import machine_of, measured, store
@@ -105,7 +104,7 @@ def step_of(model: str, variant: Variant, *, jit: bool) -> tuple[Step, str]:
 def _promised(network: Any, images: Any, labels: Any, policy: mixdown.Policy | None) -> str:
     if policy is None or policy.devices != "measured":
         return ""
-    found = predict(planned_graphs(network, policy, (images, labels))[0].plan, machine_of("measured"))
+    found = planned_graphs(network, policy, (images, labels))[0].plan.predicted(machine_of("measured"))
     return f"{found.mixed / found.float32:.3f}"
 
 
@@ -133,7 +132,7 @@ def main() -> None:
     if measured("CPU") is None:
         print("measuring this machine first")
         store({"CPU": measure_device("CPU", lambda _: None)})
-    print(f"{asked.clock} time, median of {asked.rounds} rounds; {machine_of('measured').told}")
+    print(f"{asked.clock} time, median of {asked.rounds} rounds; {machine_of('measured').source}")
     print(LINE.format("model", "mode", "variant", "a step", "/float32", "promised"))
     for model in asked.models:
         for mode in asked.modes:

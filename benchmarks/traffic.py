@@ -66,13 +66,13 @@ def print_rows(sample: Sample) -> None:
 
 def moved(plan: Plan) -> tuple[int, int]:
     """The bytes of a plan's casts, and of all."""
-    bill = plan.scene.prices.traffic(plan.paints)
+    bill = plan.view.prices.traffic(plan.paints)
     return bill.casts, bill.total
 
 
 def float32(plan: Plan) -> int:
     """The bytes of the graph as it was."""
-    return plan.scene.prices.traffic([Paint.FULL] * len(plan.paints)).total
+    return plan.view.prices.traffic([Paint.FULL] * len(plan.paints)).total
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""What all tests share, and the last line of a run: how much the reliability tests went through.
+"""What all tests share, and the last lines of a run: how much the reliability tests went through, what was skipped.
 
-That line stands here and not in `tests/reliability`, because under xdist the process that prints collects no tests and
+The first stands here and not in `tests/reliability`, because under xdist the process that prints collects no tests and
 so reads no conftest below this one. The counts travel with the tests' reports, as user properties.
 """
 
@@ -29,10 +29,12 @@ def only_new_objects_are_collected() -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print one line, if any reliability test ran."""
+    """Print one line if any reliability test ran, and one if any test was skipped."""
     reports = [report for found in terminalreporter.stats.values() for report in found if _is_ours(report)]
     if reports:
         terminalreporter.write_line(summary(reports))
+    if reasons := [reason_of(report) for report in terminalreporter.stats.get("skipped", [])]:
+        terminalreporter.write_line(skipped(reasons))
 
 
 def pytest_report_header() -> str:
@@ -59,3 +61,15 @@ def summary(reports: Sequence[pytest.TestReport]) -> str:
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(fuzz.items()))
         parts.insert(0, f"{sum(fuzz.values()):,} fuzz cases ({kinds})")
     return f"reliability: {', '.join([*parts, f'{sum(report.failed for report in reports)} lost'])}"
+
+
+def reason_of(report: pytest.TestReport) -> str:
+    """Why a test was skipped."""
+    found = report.longrepr
+    return str(found[2] if isinstance(found, tuple) else found).removeprefix("Skipped: ")
+
+
+def skipped(reasons: Sequence[str]) -> str:
+    """How many tests were skipped, for which reasons; a reason says how to have them: `needs X: install it so`."""
+    counts = Counter(reasons).most_common()
+    return "skipped: " + "; ".join(f"{count} test{'s' * (count > 1)}: {reason}" for reason, count in counts)

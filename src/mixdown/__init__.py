@@ -29,8 +29,8 @@ _HOMES = {
     "enable_mixed_precision_graph_rewrite": "mixdown.tensorflow.enable",
     "explain": "mixdown.tensorflow.explaining.explain",
     "report": "mixdown.tensorflow.explaining.process_report",
-    "rewrite": "mixdown.tensorflow.scoped",
-    "rewriting": "mixdown.tensorflow.scoped",
+    "rewrite": "mixdown.tensorflow.enable",
+    "rewriting": "mixdown.tensorflow.enable",
     "rewrite_graph_def": "mixdown.tensorflow.writing.graph_def",
     "summary_op": "mixdown.tensorflow.loss_scaling.tensorboard",
 }

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mixdown.reports.model import Report
+    from mixdown.reports import Report
     from mixdown.tensorflow.loss_scaling.optimizers.step_record import Account
     from mixdown.tensorflow.loss_scaling.tensorboard import Events
 

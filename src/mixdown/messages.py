@@ -13,7 +13,7 @@ import warnings
 from functools import cache
 
 from mixdown.errors import MixdownWarning
-from mixdown.untrusted.escaped import harmless
+from mixdown.untrusted.escaped import escaped
 
 MOST = 100
 """So many warnings are kept: a program that goes on warning must not grow."""
@@ -35,7 +35,7 @@ _given: dict[str, None] = {}
 
 def warn(message: str, category: type[Warning] = MixdownWarning) -> None:
     """Warn the innermost line of the user's own code, and keep the message for the report."""
-    message = harmless(message)  # it may name ops and functions, and goes to a terminal
+    message = escaped(message)  # it may name ops and functions, and goes to a terminal
     keep(message)
     warnings.warn(message, category, stacklevel=_users_level())
 

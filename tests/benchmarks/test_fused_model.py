@@ -43,7 +43,7 @@ def plans(name: str) -> tuple[Plan, Plan]:
 @pytest.mark.parametrize("name", [*list(MODELS)[:3], pytest.param("ResNet50", marks=pytest.mark.slow)])
 def test_the_fused_model_ranks_plans_as_the_compiler_does(name: str) -> None:
     theirs, ours = plans(name)
-    prices = ours.scene.prices
+    prices = ours.view.prices
     costs = [prices.traffic(paints).total for paints in ([Paint.FULL] * len(ours.paints), theirs.paints, ours.paints)]
     assert len(theirs.paints) == len(ours.paints)
     for device, megabytes in COMPILED[name].items():

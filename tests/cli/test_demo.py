@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 from mixdown import cli
-from mixdown.cli.demo import _comparison
+from mixdown.cli.demo import DemoResult, _comparison
 from mixdown.cli.demo_data import load
-from mixdown.cli.demo_outcome import Outcome
 from mixdown.errors import MixdownError
 
 rng = np.random.default_rng(3)
@@ -45,7 +44,7 @@ def test_demo_trains_twice_and_writes_the_report(tmp_path: Path) -> None:
     assert "multi_step_on_iterator" in (tmp_path / "page.html").read_text("utf-8")
 
 
-FULL = Outcome(0.98, 0.010, 50_000_000, 100, "there is no GPU")
+FULL = DemoResult(0.98, 0.010, 50_000_000, 100, "there is no GPU")
 MIXED = replace(
     FULL, accuracy=0.97, step_seconds=0.025, ops=70, low_ops=25, casts=13, timeline=((0, 32768.0),), skipped=(3, 40)
 )

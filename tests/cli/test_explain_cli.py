@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from mixdown import cli
-from mixdown.reports.model import Report
+from mixdown.reports import Report
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,7 +8,7 @@ import pytest
 from tests.goldens.record import RULE, cases, recorded
 
 from mixdown.core.check import LAWS
-from mixdown.core.strategies import STRATEGIES
+from mixdown.core.painting.strategies import STRATEGIES
 from mixdown.core.why import REASONS
 
 if TYPE_CHECKING:

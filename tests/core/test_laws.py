@@ -47,13 +47,13 @@ def test_casts_stand_exactly_where_paints_differ(plan: Plan) -> None:
 @laws
 @given(plans)
 def test_a_denied_op_is_never_low(plan: Plan) -> None:
-    assert not [site for site in low_sites(plan) if plan.scene.categories[site] is Category.DENY]
+    assert not [site for site in low_sites(plan) if plan.view.categories[site] is Category.DENY]
 
 
 @laws
 @given(plans)
 def test_an_infer_op_downstream_of_a_denied_one_is_never_low(plan: Plan) -> None:
-    categories, graph = plan.scene.categories, plan.graph
+    categories, graph = plan.view.categories, plan.graph
     soft = (Category.INFER, Category.CLEAR)
     queue = [site for site, category in enumerate(categories) if category is Category.DENY]
     for site in queue:
@@ -86,7 +86,7 @@ def test_low_sites_may_change_are_defined_and_have_a_kernel(plan: Plan) -> None:
 def test_an_unlisted_op_is_low_only_by_a_tie_or_as_a_cast(plan: Plan) -> None:
     tied = {site for tie in plan.graph.ties for site in (*tie.sites, *tie.followers)}
     for site in low_sites(plan):
-        listed = plan.scene.categories[site] is not Category.BARRIER
+        listed = plan.view.categories[site] is not Category.BARRIER
         assert listed or site in tied or plan.graph.sites[site].role is Role.CONVERSION
 
 
@@ -197,7 +197,7 @@ def test_the_plan_of_a_rewritten_graph_changes_nothing(plan: Plan) -> None:
 def test_sites_tied_to_a_denied_one_are_full(graph: Graph, policy: Policy, agreement: Agreement) -> None:
     everyone = Tie(tuple(range(len(graph.sites))), agreement)
     plan = make_plan(replace(graph, ties=(everyone,)), policy)
-    assert Category.DENY not in plan.scene.categories or not plan.changes_anything
+    assert Category.DENY not in plan.view.categories or not plan.changes_anything
 
 
 def test_a_denied_value_taints_what_is_read_from_a_list_even_if_the_list_is_frozen() -> None:

@@ -16,7 +16,7 @@ from tests.goldens.record import cases
 
 from mixdown.core import Graph, Paint, Plan, Policy, make_plan
 from mixdown.core.check import LAWS, offenders
-from mixdown.core.policy_view import Scene
+from mixdown.core.policy_view import PolicyView
 from mixdown.errors import PlanError
 
 if TYPE_CHECKING:
@@ -77,18 +77,18 @@ def test_a_law_that_cannot_be_kept_is_an_error(monkeypatch: pytest.MonkeyPatch) 
 
 
 BROKEN: list[tuple[str, Sequence[Paint], dict[int, str]]] = [
-    ("a = MatMul()\nillegal a", [LOW], {0: "its op is not defined for the low dtype"}),
-    ("a = MatMul()\nkernelless a", [LOW], {0: "its device has no kernel for the low dtype"}),
-    ("a = MatMul()\nillegal a\nkernelless a", [LOW], {0: "its op is not defined for the low dtype"}),
+    ("a = MatMul()\nillegal a", [LOW], {0: "its op is not defined for the 16-bit dtype"}),
+    ("a = MatMul()\nkernelless a", [LOW], {0: "its device has no kernel for the 16-bit dtype"}),
+    ("a = MatMul()\nillegal a\nkernelless a", [LOW], {0: "its op is not defined for the 16-bit dtype"}),
     ("a = MatMul()\nfrozen a: it is fetched", [LOW], {0: "its op must keep its types"}),
     ("a = Exp()", [LOW], {0: "its op is on the deny list"}),
     ("a = Lgamma()", [LOW], {0: "its op is on no list"}),
     ("a = Cast()\nconversion a", [LOW], {}),
     ("a = Lgamma()\nspread a", [LOW], {}),
-    ("a = Relu()\nb = Relu()\nunanimous a b", [LOW, FULL], {0: "a site tied to it must stay full"}),
-    ("a = Relu()\nb = Relu()\nunanimous a follow b", [FULL, LOW], {1: "a site tied to it must stay full"}),
-    ("a = Relu()\nb = Relu()\nspread a b", [FULL, LOW], {1: "a site tied to it must stay full"}),
-    ("a = Relu()\nspread a: it escapes", [LOW], {0: "a site tied to it must stay full"}),
+    ("a = Relu()\nb = Relu()\nunanimous a b", [LOW, FULL], {0: "an op that must share its dtype stays float32"}),
+    ("a = Relu()\nb = Relu()\nunanimous a follow b", [FULL, LOW], {1: "an op that must share its dtype stays float32"}),
+    ("a = Relu()\nb = Relu()\nspread a b", [FULL, LOW], {1: "an op that must share its dtype stays float32"}),
+    ("a = Relu()\nspread a: it escapes", [LOW], {0: "an op that must share its dtype stays float32"}),
     ("a = Relu()\nb = Relu()\nspread a b", [LOW, LOW], {}),
     ("a = Exp()\nb = MatMul()", [FULL, FULL], {}),
 ]
@@ -96,7 +96,7 @@ BROKEN: list[tuple[str, Sequence[Paint], dict[int, str]]] = [
 
 @pytest.mark.parametrize(("text", "paints", "expected"), BROKEN)
 def test_the_laws_find_who_breaks_them(text: str, paints: Sequence[Paint], expected: dict[int, str]) -> None:
-    assert offenders(Scene(*parse(text.splitlines())), paints) == expected
+    assert offenders(PolicyView(*parse(text.splitlines())), paints) == expected
 
 
 def test_the_laws_are_all_shown_above() -> None:

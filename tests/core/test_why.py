@@ -77,7 +77,7 @@ SENTENCES: list[tuple[str, str, list[str]]] = [
         CHAIN,
         "t",
         [
-            "t (Tanh) is float16: it lies between low ops, from `a` and `b`",
+            "t (Tanh) is float16: it lies between float16 ops, `a` and `b`",
             "  a (MatMul) is float16: MatMul is on the allow list",
             "  b (MatMul) is float16: MatMul is on the allow list",
         ],
@@ -93,22 +93,22 @@ SENTENCES: list[tuple[str, str, list[str]]] = [
         ],
     ),
     (CHAIN, "u", ["u (Lgamma) is float32: Lgamma is on no list"]),
-    (CHAIN, "n", ["n (Neg) is float32: no neighbour of it is low"]),
+    (CHAIN, "n", ["n (Neg) is float32: none of its neighbours is float16"]),
     (
         CHAIN,
         "i",
-        ["i (Erf) is float32: no chain of infer and clear ops leads from an allow op to it and on to another"],
+        ["i (Erf) is float32: it is not between two float16 ops, so converting it would only add casts"],
     ),
     (CHAIN, "g", ["g (GRUBlockCell) is float32: GRUBlockCell is not defined for float16 here"]),
     (CHAIN, "f", ["f (MatMul) is float32: it is fetched"]),
-    (CHAIN, "k", ["k (BatchMatMulV3) is float32: its device has no kernel for the low dtype"]),
+    (CHAIN, "k", ["k (BatchMatMulV3) is float32: its device has no kernel for the 16-bit dtype"]),
     (CHAIN, "p", ["p (AvgPool3D) is float32: AvgPool3D has no float16 kernel on its device"]),
     (CHAIN, "v", ["v (Identity) is float32: it reads a variable, which stays float32"]),
     (
         CHAIN,
         "j",
         [
-            "j (Cast) is float16: it is a cast that was there already, and all its consumers, such as `o`, are low",
+            "j (Cast) is float16: it is a cast of your program, and all ops that read it, such as `o`, are float16",
             "  o (MatMul) is float16: MatMul is on the allow list",
         ],
     ),
@@ -117,7 +117,7 @@ SENTENCES: list[tuple[str, str, list[str]]] = [
         "p",
         [
             "p (TensorListPushBack) is float16: it shares a tensor list with `q`",
-            "  q (TensorListPopBack) is float16: TensorListPopBack only moves values, and its neighbour `a` is low",
+            "  q (TensorListPopBack) is float16: TensorListPopBack only moves values, and its neighbour `a` is float16",
             "  a (MatMul) is float16: MatMul is on the allow list",
         ],
     ),
@@ -135,7 +135,7 @@ SENTENCES: list[tuple[str, str, list[str]]] = [
         CALL,
         "arg",
         [
-            "arg (_Arg) is float16: it carries a value into or out of a function, and `a` is low",
+            "arg (_Arg) is float16: it carries a value into or out of a function, and `a` is float16",
             "  a (MatMul) is float16: MatMul is on the allow list",
         ],
     ),
@@ -143,7 +143,7 @@ SENTENCES: list[tuple[str, str, list[str]]] = [
         "policy rules=tf-2.21\na = MatMul(x, w)\nt = Tanh(a)",
         "t",
         [
-            "t (Tanh) is float16: it directly follows `a`, which is low",
+            "t (Tanh) is float16: it directly follows `a`, which is float16",
             "  a (MatMul) is float16: MatMul is on the allow list",
         ],
     ),
@@ -152,7 +152,7 @@ SENTENCES: list[tuple[str, str, list[str]]] = [
         "policy low=bfloat16\nb = FusedBatchNormV3(a, U:s)\na = MatMul(x, w)\nc = MatMul(b, w)\nillegal b.U",
         "b",
         [
-            "b.T (FusedBatchNormV3) is bfloat16: it lies between low ops, from `a` and `c`",
+            "b.T (FusedBatchNormV3) is bfloat16: it lies between bfloat16 ops, `a` and `c`",
             "  a (MatMul) is bfloat16: MatMul is on the allow list",
             "  c (MatMul) is bfloat16: MatMul is on the allow list",
             "b.U (FusedBatchNormV3) is float32: FusedBatchNormV3 is not defined for bfloat16 here",
@@ -183,12 +183,12 @@ def test_reasons_name_only_ops_that_exist(graph: Graph, policy: Policy) -> None:
 
 
 UNTRUE = [
-    pytest.param(LOOP, "r", "neighbour `two` is low", id="a cause that went full"),
-    pytest.param(LIST, "h", "no neighbour of it is low", id="a neighbour that went low late"),
+    pytest.param(LOOP, "r", "neighbour `two` is float16", id="a cause that went full"),
+    pytest.param(LIST, "h", "none of its neighbours is float16", id="a neighbour that went low late"),
     pytest.param(
         CALL.replace("MatMul(x, w)", "Relu(x)") + "\n    m = MatMul(arg, w)",
         "arg",
-        "no neighbour of it is low",
+        "none of its neighbours is float16",
         id="a call not all readers of which are low",
     ),
     pytest.param(

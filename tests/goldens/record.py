@@ -47,7 +47,7 @@ def _history(plan: Plan, site: int) -> str:
 def _stroke(plan: Plan, stroke: Stroke, site: int) -> str:
     causes = " and ".join(plan.graph.label(cause) for cause in stroke.because)
     then = [*plan.strokes[:site], (stroke,), *plan.strokes[site + 1 :]]  # as if the site had stayed with this stroke
-    return f"{stroke.paint.value:4} {stroke.stage} <- {causes or reason(plan.scene, then, site)}"
+    return f"{stroke.paint.value:4} {stroke.stage} <- {causes or reason(plan.view, then, site)}"
 
 
 def _casts(plan: Plan) -> list[str]:

@@ -20,7 +20,7 @@ ORDER = {
     ),
     "optimal": (
         *("seed", "freeze_lists", "taint", "match_lists", "strip"),
-        *("spare_tables", "spare_updates", "unite", "digits", "alone", "cut", "rest", "worth"),
+        *("keep_tables_full", "keep_updates_full", "unite", "conduit_rounding", "alone", "cut", "rest", "must_gain"),
     ),
 }
 """Strategy -> its stages in order; a cause was painted before its effect, or by the same stage."""
@@ -73,12 +73,12 @@ RULES: dict[str, Rule] = {
     "strip": lambda at: FULL if not at.legal else None,
     "match_loops": like_its_causes,
     "retarget": low_beside_low,
-    "digits": lambda _: FULL,
+    "conduit_rounding": lambda _: FULL,
     "alone": lambda _: FULL,
-    "worth": lambda _: FULL,
+    "must_gain": lambda _: FULL,
     "rest": lambda _: FULL,
-    "spare_tables": lambda at: FULL if at.causes else None,
-    "spare_updates": lambda at: FULL if at.category is Category.INFER else None,
+    "keep_tables_full": lambda at: FULL if at.causes else None,
+    "keep_updates_full": lambda at: FULL if at.category is Category.INFER else None,
     "unite": like_its_causes,
     "cut": cheaper,
 }
@@ -119,9 +119,9 @@ class _Replay:
         stroke, graph = self.plan.strokes[site][number], self.plan.graph
         its = graph.sites[site]
         moment = Moment(
-            self.plan.scene.categories[site],
+            self.plan.view.categories[site],
             its.legal,
-            graph.ops[its.op].frozen is not None or site in self.plan.scene.demoted,
+            graph.ops[its.op].frozen is not None or site in self.plan.view.demoted,
             [self.before(cause, stroke.stage) for cause in stroke.because],
             lambda: self.gain(self.group(site)),
         )
@@ -139,7 +139,7 @@ class _Replay:
 
     def gain(self, group: list[int]) -> int:
         """What is spared if these sites are low and not full, all others being as they are."""
-        prices, graph = self.plan.scene.prices, self.plan.graph
+        prices, graph = self.plan.view.prices, self.plan.graph
         own = sum(prices.full(site) - prices.low(site) for site in group)
         touched = {tensor for site in group for tensor in graph.touched[site]}
         casts = {paint: sum(self.casts(tensor, set(group), paint) for tensor in touched) for paint in (LOW, FULL)}
@@ -151,7 +151,7 @@ class _Replay:
         made = paint if (maker := self.plan.graph.tensors[tensor].site) in group else paints[maker]
         return sum(
             bond.price
-            for bond in self.plan.scene.prices.bonds(tensor)
+            for bond in self.plan.view.prices.bonds(tensor)
             if any((paint if reader in group else paints[reader]) is not made for reader in bond.readers)
         )
 

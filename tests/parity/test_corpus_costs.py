@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 from benchmarks import corpus
-from tests.core.test_cheapest import flow_and_count
+from tests.core.painting.test_cheapest import flow_and_count
 
 from mixdown import Policy, rewrite_graph_def
 from mixdown.core import Paint
 from mixdown.core.pricing.machines import MACHINES
-from mixdown.core.pricing.predicted_time import predict
 
 if TYPE_CHECKING:
     from mixdown.core import Plan
@@ -36,7 +35,7 @@ def tensorflows(name: str, release: str) -> Plan:
 
 
 def bytes_of(plan: Plan) -> int:
-    return plan.scene.prices.traffic(plan.paints).total
+    return plan.view.prices.traffic(plan.paints).total
 
 
 @pytest.mark.parametrize("name", GRAPHS)
@@ -57,16 +56,19 @@ def test_no_more_bytes_are_moved_than_by_tensorflows_plans(name: str) -> None:
 def test_where_tensorflow_moves_less_it_rounds_updates_or_casts_tables(name: str) -> None:
     ours, now = plan_of(name, Policy(devices="all")), tensorflows(name, "2.21")
     spared = {
-        site for site, strokes in enumerate(ours.strokes) if strokes[-1].stage in ("spare_tables", "spare_updates")
+        site
+        for site, strokes in enumerate(ours.strokes)
+        if strokes[-1].stage in ("keep_tables_full", "keep_updates_full")
     }
     sound = [Paint.FULL if site in spared else paint for site, paint in enumerate(now.paints)]
-    assert bytes_of(ours) <= now.scene.prices.traffic(sound).total
+    assert bytes_of(ours) <= now.view.prices.traffic(sound).total
 
 
 @pytest.mark.parametrize("machine", ["V100", "A100"])
 @pytest.mark.parametrize("name", GRAPHS)
 def test_a_plan_that_must_not_be_slower_is_not_predicted_to_be(name: str, machine: str) -> None:
-    ours = predict(plan_of(name, Policy(devices="all", never_slower=True, machine=machine)), MACHINES[machine])
+    policy = Policy(devices="all", never_slower=True, machine=machine)
+    ours = plan_of(name, policy).predicted(MACHINES[machine])
     assert ours.mixed <= ours.float32
     if name not in UPDATES_IN_HALF:
-        assert ours.mixed <= predict(tensorflows(name, "2.21"), MACHINES[machine]).mixed
+        assert ours.mixed <= tensorflows(name, "2.21").predicted(MACHINES[machine]).mixed

@@ -11,7 +11,7 @@ from tests.parity.replay import ORDER, RULES, BrokenChainError, replay
 
 from mixdown import rewrite_graph_def
 from mixdown.core import Paint, Plan, Stroke
-from mixdown.core.strategies import STRATEGIES
+from mixdown.core.painting.strategies import STRATEGIES
 
 GRAPHS = [*corpus.TINY, *(pytest.param(name, marks=pytest.mark.slow) for name in corpus.FULL)]
 

@@ -45,7 +45,7 @@ def spread(count: int, most: int) -> range:
     return range(0, count, max(1, count // most))
 
 
-TWINS = ("call_function", "current", "of", "_make", "_rewrite", "_admit", "collector_paused")
+TWINS = ("call_function", "call_twin", "current", "of", "_make", "_rewrite", "_admit", "collector_paused")
 SESSIONS = (
     "_extend_graph",
     "_sync",

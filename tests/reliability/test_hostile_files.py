@@ -11,7 +11,7 @@ from tests.reliability.hostile_graphs import files
 from tests.reliability.hostile_lab import CANARY, Trial, refused, tried
 from tests.reliability.hostile_models import made
 
-from mixdown.reports.model import Report
+from mixdown.reports import Report
 
 if TYPE_CHECKING:
     from tests.reliability.conftest import Tally

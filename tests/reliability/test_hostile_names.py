@@ -16,11 +16,11 @@ from tests.reports.rendering.browser import headless, needs_chromium
 import mixdown
 from mixdown import cli, messages
 from mixdown.cli.progress import Lines, RichBar
+from mixdown.numerics.calibrated import Ruling, Verdict
 from mixdown.numerics.comparison import Compared, Comparison, Errors
 from mixdown.numerics.location import Location, Range
-from mixdown.numerics.page import statistics_page
-from mixdown.numerics.range_statistics import Measured, Statistics
-from mixdown.numerics.verdicts import Ruling, Verdict
+from mixdown.numerics.range_statistics import Statistics
+from mixdown.numerics.tally import MeasuredTensor
 from mixdown.reports.rendering.page import page
 from mixdown.scaling.alarm import trouble
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from tests.reliability.conftest import Tally
 
-STATISTICS = Statistics(UGLY, 1, 1.0, (Measured(UGLY, UGLY, 0, UGLY, ONE),))
+STATISTICS = Statistics(UGLY, 1, 1.0, (MeasuredTensor(UGLY, UGLY, 0, UGLY, ONE),))
 TEXTS: dict[str, Callable[[], str]] = {
     "a location": lambda: str(Location(UGLY, UGLY, UGLY, "float16", (Range(UGLY, UGLY, (1,), 0.0, 1.0),), source=UGLY)),
     "statistics": lambda: str(STATISTICS),
@@ -112,7 +112,7 @@ def test_a_message_of_the_command_line_is_one_harmless_line(capsys: pytest.Captu
 
 
 def test_the_page_of_statistics_holds_names_as_text() -> None:
-    text = statistics_page(STATISTICS)
+    text = STATISTICS.to_html()
     assert "<script" not in text
     assert text.count("&lt;script&gt;") >= 2
 

@@ -7,8 +7,9 @@ from dataclasses import replace
 from tests.goldens.language import parse
 
 from mixdown.core import Plan, Policy, make_plan
+from mixdown.reports import Report
 from mixdown.reports.build import graph_report
-from mixdown.reports.model import Advice, GraphReport, OpRow, Report, ScalerReport, SiteRow, Skip
+from mixdown.reports.model import Advice, GraphReport, OpRow, ScalerReport, SiteRow, Skip
 
 STEP = """
     encoder__query__MatMul = MatMul(x, wq)

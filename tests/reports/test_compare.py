@@ -8,8 +8,9 @@ import pytest
 from tests.reports.samples import sample, step_graph
 
 from mixdown.core import Policy
+from mixdown.reports import Report
 from mixdown.reports.compare import compare, unpaired
-from mixdown.reports.model import CastRow, GraphReport, OpRow, Report, SiteRow
+from mixdown.reports.model import CastRow, GraphReport, OpRow, SiteRow
 
 DENIED = Policy().with_deny("MatMul")
 

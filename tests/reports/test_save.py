@@ -5,37 +5,39 @@ from pathlib import Path
 import pytest
 
 from mixdown.errors import ReportError
-from mixdown.reports.model import Report
-from mixdown.reports.save import save
+from mixdown.reports import Report
 
 REPORT = Report("A <b>title</b>", {"mixdown": "1"}, warnings=("careful",))
 
 
 def test_json_comes_back_equal(tmp_path: Path) -> None:
-    assert Report.from_json(save(REPORT, tmp_path / "r.json").read_text("utf-8")) == REPORT
+    assert Report.from_json(REPORT.save(tmp_path / "r.json").read_text("utf-8")) == REPORT
 
 
 def test_page_is_one_html_file(tmp_path: Path) -> None:
-    text = save(REPORT, str(tmp_path / "r.html")).read_text("utf-8")
+    text = REPORT.save(str(tmp_path / "r.html")).read_text("utf-8")
     assert text.startswith("<!")
     assert "<b>title</b>" not in text
 
 
 def test_other_endings_are_refused_and_nothing_is_written(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"saved as .html, .json or .txt, not as 'r.pdf'"):
-        save(REPORT, tmp_path / "r.pdf")
+        REPORT.save(tmp_path / "r.pdf")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_text_is_what_is_printed(tmp_path: Path) -> None:
-    assert save(REPORT, tmp_path / "r.txt").read_text("utf-8") == f"{REPORT}\n"
+    assert REPORT.save(tmp_path / "r.txt").read_text("utf-8") == f"{REPORT}\n"
 
 
 BROKEN = {
     "not JSON": ("{", "it is not JSON"),
     "another thing": ("[]", "its schema is None"),
     "another version": ('{"schema": "mixdown-report/0"}', "its schema is 'mixdown-report/0'"),
-    "an unknown field": ('{"schema": "mixdown-report/1", "title": "", "colour": 1}', "the report should have only"),
+    "an unknown field": (
+        '{"schema": "mixdown-report/1", "title": "", "colour": 1}',
+        "the report has no colour; it has title",
+    ),
     "a missing field": ('{"schema": "mixdown-report/1"}', "the report is incomplete"),
     "no list": ('{"schema": "mixdown-report/1", "title": "", "graphs": 7}', "graphs of the report should be a list"),
     "a broken part": ('{"schema": "mixdown-report/1", "title": "", "graphs": [1]}', r"graphs\[0\] of the report"),

@@ -1,18 +1,26 @@
-"""The command line, one module a command. Start with `main`; a new command is one line in `COMMANDS`."""
+"""The command line, one module a command. In come arguments; out come text, files and an exit code: `main`.
+
+A new command is a module with a `COMMAND`, and one entry in `COMMANDS`.
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from importlib import import_module
 
 from mixdown import __version__
-from mixdown.cli.options import HELP_STYLE
+from mixdown.cli import convert, demo, diff, doctor, explain, run
 from mixdown.errors import MixdownError
-from mixdown.untrusted.escaped import harmless
+from mixdown.untrusted.escaped import escaped
 
-# Each module has `add(commands)`, which declares its arguments and sets `command` to the function that runs it.
-COMMANDS = ("demo", "run", "convert", "explain", "diff", "doctor")
+COMMANDS = {
+    "demo": demo.COMMAND,
+    "run": run.COMMAND,
+    "convert": convert.COMMAND,
+    "explain": explain.COMMAND,
+    "diff": diff.COMMAND,
+    "doctor": doctor.COMMAND,
+}
 
 EXAMPLES = """examples:
   mixdown demo
@@ -25,24 +33,23 @@ EXAMPLES = """examples:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Parse the command line and do what it asks; returns the exit code."""
+    """Parse the command line and run its command; returns the exit code."""
     options = _parser().parse_args(arguments)
     try:
-        return int(options.command(options))
+        return int(options.run(options))
     except MixdownError as error:
-        print(f"mixdown: {harmless(str(error))}", file=sys.stderr)  # noqa: T201 - the command line speaks
+        print(f"mixdown: {escaped(str(error))}", file=sys.stderr)  # noqa: T201 - errors of commands go to stderr
         return 2
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="mixdown",
-        description="Automatic mixed precision for TensorFlow by graph rewrite.",
-        epilog=EXAMPLES,
-        formatter_class=HELP_STYLE,
-    )
+    style = argparse.RawDescriptionHelpFormatter
+    what = "Automatic mixed precision for TensorFlow by graph rewrite."
+    parser = argparse.ArgumentParser(prog="mixdown", description=what, epilog=EXAMPLES, formatter_class=style)
     parser.add_argument("--version", action="version", version=f"mixdown {__version__}")
-    commands = parser.add_subparsers(required=True, metavar="command")
-    for name in COMMANDS:
-        import_module(f"mixdown.cli.{name}").add(commands)
+    subparsers = parser.add_subparsers(required=True, metavar="command")
+    for name, command in COMMANDS.items():
+        own = subparsers.add_parser(name, help=command.help, epilog=command.notes, formatter_class=style)
+        command.add_arguments(own)
+        own.set_defaults(run=command.run)
     return parser

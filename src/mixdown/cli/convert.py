@@ -1,15 +1,13 @@
-"""`mixdown convert SRC DST`: a SavedModel or frozen graph in mixed precision, ready to serve."""
+"""`mixdown convert SRC DST`: convert a SavedModel or a frozen graph to mixed precision, for serving."""
 
 from __future__ import annotations
 
-import sys
 import warnings
 from typing import TYPE_CHECKING
 
-from mixdown.cli.options import HELP_STYLE, Commands, add_policy_options, policy_of
+from mixdown.cli.common import Command, add_policy_options, policy_of, write_line
 from mixdown.errors import MixdownWarning
-from mixdown.reports.rendering.show import encodable
-from mixdown.untrusted.escaped import harmless
+from mixdown.untrusted.escaped import escaped
 
 if TYPE_CHECKING:
     import argparse
@@ -20,29 +18,24 @@ EXAMPLES = """examples:
 """
 
 
-def add(commands: Commands) -> None:
-    """Declare the command."""
-    parser = commands.add_parser(
-        "convert",
-        help="convert a SavedModel or a frozen graph for serving; it loads without mixdown",
-        epilog=EXAMPLES,
-        formatter_class=HELP_STYLE,
-    )
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
     # Where the model will be served is not known here.
     add_policy_options(parser, devices="all")
     parser.add_argument("src", help="the folder of a SavedModel, or a frozen graph (.pb)")
     parser.add_argument("dst", help="where the converted model goes")
     parser.add_argument("--io", choices=("float32", "low"), default="float32", help="dtype of the signatures")
     parser.add_argument(
-        "--weights", choices=("float32", "low"), default="float32", help="low: store in 16 bits what nobody reads in 32"
+        "--weights",
+        choices=("float32", "low"),
+        default="float32",
+        help="low: in 16 bits, where no op reads float32",
     )
     parser.add_argument("--outputs", nargs="+", default=(), help="nodes of a frozen graph that keep their types")
     parser.add_argument("--overwrite", action="store_true", help="replace what is at DST")
-    parser.set_defaults(command=convert)
 
 
 def convert(options: argparse.Namespace) -> int:
-    """Convert, and say what became of the model."""
+    """Convert a model, and print where it and its report are."""
     from mixdown.tensorflow.convert import convert_saved_model  # noqa: PLC0415 - other commands need no TensorFlow
 
     with warnings.catch_warnings():
@@ -57,5 +50,10 @@ def convert(options: argparse.Namespace) -> int:
             overwrite=options.overwrite,
         )
     for line in (str(done), *done.report.warnings, f"Model: {done.path}", f"Report: {done.page}"):
-        sys.stdout.write(encodable(harmless(line), sys.stdout) + "\n")
+        write_line(escaped(line))
     return 0
+
+
+COMMAND = Command(
+    "convert a SavedModel or a frozen graph for serving; it loads without mixdown", EXAMPLES, _add_arguments, convert
+)

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import sys
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from mixdown.cli.demo_outcome import Outcome, Task
-from mixdown.cli.options import HELP_STYLE, Commands
-from mixdown.core.policy import LOW_DTYPES
+from mixdown.cli.common import Command, add_low_option, write_line
 from mixdown.errors import MixdownError
 
 if TYPE_CHECKING:
@@ -21,60 +18,62 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+MOST_CHANGES = 8
 EXAMPLES = """examples:
   mixdown demo
   mixdown demo --data cifar10 --epochs 2 --low bfloat16
 """
-MOST_CHANGES = 8
 
 
-def add(commands: Commands) -> None:
-    """Declare the command."""
-    parser = commands.add_parser(
-        "demo",
-        help="train a small network in float32 and mixed, and compare",
-        epilog=EXAMPLES,
-        formatter_class=HELP_STYLE,
-    )
+@dataclass(frozen=True)
+class DemoResult:
+    """What was measured in one training run."""
+
+    accuracy: float
+    step_seconds: float
+    memory: int  # bytes that training took at most
+    steps: int
+    closed_gate: str = ""  # why the default policy does nothing on this machine
+    ops: int = 0
+    low_ops: int = 0
+    casts: int = 0
+    timeline: tuple[tuple[int, float], ...] = ()  # each change: the first step, and the loss scale from there on
+    skipped: tuple[int, ...] = ()  # the steps
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", default="digits", help="digits (bundled), cifar10, fashion-mnist, or an .npz file")
     parser.add_argument("--epochs", type=int, default=8, help="how often to go through the data (default: 8)")
-    parser.add_argument("--low", choices=LOW_DTYPES, default="float16", help="the 16-bit dtype (default: float16)")
+    add_low_option(parser)
     parser.add_argument("--html", default="mixdown-report.html", help="where the report goes")
-    parser.set_defaults(command=demo)
 
 
 def demo(options: argparse.Namespace) -> int:
-    """Train twice, each time in a process of its own so that its memory can be told, and compare."""
+    """Train twice, each time in a process of its own so that its memory can be measured, and compare."""
     if options.epochs < 1:
         raise MixdownError(f"--epochs must be at least 1, got {options.epochs}.")
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    full = Task(options.data, options.epochs)
-    mixed = replace(full, low=options.low, page=str(Path(options.html).resolve()))
-    for line in _comparison(_trained(full), _trained(mixed), options.low):
-        _say(line)
-    _say(f"\nEvery op with its reason, every cast and every skipped step: {options.html}")
+    for line in _comparison(_trained(options, ""), _trained(options, options.low), options.low):
+        write_line(line)
+    write_line(f"\nEvery op with its reason, every cast and every skipped step: {options.html}")
     return 0
 
 
-def _trained(task: Task) -> Outcome:
-    _say(f"\nTraining in {f'mixed precision ({task.low})' if task.low else 'float32'}:")
+def _trained(options: argparse.Namespace, low: str) -> DemoResult:
+    write_line(f"\nTraining in {f'mixed precision ({low})' if low else 'float32'}:")
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as processes:
-        return processes.submit(_train, task).result()
+        page = str(Path(options.html).resolve())
+        return DemoResult(**processes.submit(_train, options.data, options.epochs, low, page).result())
 
 
-def _train(task: Task) -> Outcome:
-    """Run in a process of its own, which alone needs TensorFlow."""
+def _train(*arguments: Any) -> dict[str, Any]:  # noqa: ANN401 - those of `train`
+    """Runs in the child process: the parent does not load TensorFlow."""
     from mixdown.cli.demo_training import train  # noqa: PLC0415 - see above
 
-    return train(task)
+    return train(*arguments)
 
 
-def _say(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
-
-
-def _comparison(full: Outcome, mixed: Outcome, low: str) -> Iterator[str]:
+def _comparison(full: DemoResult, mixed: DemoResult, low: str) -> Iterator[str]:
     yield f"\n{'':<24}{'float32':>10}{'mixed':>10}"
     yield f"{'accuracy on new images':<24}{full.accuracy:>10.3f}{mixed.accuracy:>10.3f}"
     yield f"{'milliseconds a step':<24}{full.step_seconds * 1e3:>10.1f}{mixed.step_seconds * 1e3:>10.1f}"
@@ -93,7 +92,7 @@ def _listed(steps: tuple[int, ...]) -> str:
     return f" (steps {', '.join(map(str, steps[:MOST_CHANGES]))}{more})" if steps else ""
 
 
-def _timeline(mixed: Outcome) -> str:
+def _timeline(mixed: DemoResult) -> str:
     """The first changes of the loss scale, and the last."""
     shown = [f"{step}: {scale:g}" for step, scale in mixed.timeline]
     if len(shown) <= MOST_CHANGES:
@@ -102,15 +101,18 @@ def _timeline(mixed: Outcome) -> str:
     return f"{', '.join(shown[: MOST_CHANGES - 1])}, ..., {shown[-1]} ({len(shown) - 1} changes, {falls} down)"
 
 
-def _verdict(mixed: Outcome, low: str) -> str:
-    """What this device can gain, and what it cannot."""
+def _verdict(mixed: DemoResult, low: str) -> str:
+    """What the demonstration can show on this machine, and what it cannot."""
     if not mixed.closed_gate:
         return (
             f"This machine has a GPU with Tensor Cores. A network this small cannot keep them busy: "
-            f"expect more from yours. `mixdown explain` tells which of its ops run in {low}."
+            f"expect more from yours. `mixdown explain` lists which of its ops run in {low}."
         )
     return (
         f"What this machine can show: which ops run in {low}, how accurate that is, and how the loss scale behaves.\n"
         f"What it cannot show is speed: {mixed.closed_gate}, and CPUs compute in 16 bits by converting each value.\n"
         f"That is why only GPUs of compute capability 7.0 and up take part unless you say otherwise."
     )
+
+
+COMMAND = Command("train a small network in float32 and mixed, and compare", EXAMPLES, _add_arguments, demo)

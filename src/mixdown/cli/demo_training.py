@@ -1,4 +1,4 @@
-"""One training run of the demonstration, in float32 or mixed, with everything measured. See `train`."""
+"""One training run of the demonstration, in float32 or mixed, with time and memory measured: `train`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ import keras
 import tensorflow as tf
 
 from mixdown.cli.demo_data import load
-from mixdown.cli.demo_outcome import Outcome, Task
 from mixdown.core import Policy
 from mixdown.tensorflow.enable import enable_mixed_precision_graph_rewrite
 from mixdown.tensorflow.explaining.process_report import report
@@ -23,27 +22,46 @@ from mixdown.tensorflow.machine.gates import closed_gate
 
 BATCH = 64
 WARM_UP = 5  # steps that are not timed
-GROWTHS = 12  # how often the loss scale may grow: often enough to see it overflow and come back
+GROWTHS = 12  # of the loss scale in a run: enough to see it overflow and recover
 
 
-def train(task: Task) -> Outcome:
-    """Train a small convolutional network; the weights and the order of the images depend on nothing but the task."""
+def train(name: str, epochs: int, low: str, page: str) -> dict[str, Any]:
+    """Train a small convolutional network, always with the same weights and order of images.
+
+    Args:
+        name: the data set.
+        epochs: how often to go through it.
+        low: the 16-bit dtype, "" to train in float32.
+        page: where to write the report.
+
+    Returns:
+        The fields of `mixdown.cli.demo.DemoResult`.
+    """
     keras.utils.set_random_seed(7)
-    data = load(task.data)
+    data = load(name)
     model, optimizer = _network(data.x_train.shape[1:], data.classes), keras.optimizers.Adam(1e-3)
-    if task.low:
-        steps = task.epochs * -(-len(data.x_train) // BATCH)
+    if low:
+        steps = epochs * -(-len(data.x_train) // BATCH)
         scale = DynamicLossScale(increment_period=max(steps // GROWTHS, 1))
-        # Every device takes part: a demonstration should show something on all of them.
-        policy = Policy(low=task.low, devices="all")
+        # All devices: the demonstration should show something on every machine.
+        policy = Policy(low=low, devices="all")
         optimizer = enable_mixed_precision_graph_rewrite(optimizer, scale, policy=policy)
     model.compile(optimizer, keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"])
-    watch, meter = _Stopwatch(), _Meter()
-    model.fit(data.x_train, data.y_train, batch_size=BATCH, epochs=task.epochs, callbacks=[watch.callback()])
+    ends: list[float] = []
+    clock = keras.callbacks.LambdaCallback(on_train_batch_end=lambda *_, **__: ends.append(time.perf_counter()))
+    meter = _Meter()
+    model.fit(data.x_train, data.y_train, batch_size=BATCH, epochs=epochs, callbacks=[clock])
     memory = meter.read()
     _, accuracy = model.evaluate(data.x_test, data.y_test, verbose=0)
-    told = _told(task) if task.low else {}
-    return Outcome(accuracy, watch.median(), memory, watch.steps, closed_gate(Policy()) or "", **told)
+    timed = ends[min(WARM_UP, len(ends) - 2) :]
+    return {
+        "accuracy": accuracy,
+        "step_seconds": median(after - before for before, after in pairwise(timed)),
+        "memory": memory,
+        "steps": len(ends),
+        "closed_gate": closed_gate(Policy()) or "",
+        **(_reported(page) if low else {}),
+    }
 
 
 def _network(shape: tuple[int, ...], classes: int) -> keras.Model:
@@ -57,52 +75,28 @@ def _network(shape: tuple[int, ...], classes: int) -> keras.Model:
     return keras.Sequential([layers.Input(shape), *blocks, *dense])
 
 
-class _Stopwatch:
-    """How long steps take."""
-
-    def __init__(self) -> None:
-        self._moments: list[float] = []
-
-    def callback(self) -> keras.callbacks.Callback:
-        """What Keras calls after every step."""
-        return keras.callbacks.LambdaCallback(on_train_batch_end=self._note)
-
-    def _note(self, _batch: int, **_: object) -> None:
-        self._moments.append(time.perf_counter())
-
-    @property
-    def steps(self) -> int:
-        """How many there were."""
-        return len(self._moments)
-
-    def median(self) -> float:
-        """The seconds of the middle one."""
-        moments = self._moments[min(WARM_UP, len(self._moments) - 2) :]
-        return median(after - before for before, after in pairwise(moments))
-
-
 class _Meter:
-    """How much memory is taken from now on: the GPU's if there is one, else the process's."""
+    """Measures how much memory is taken from now on: of the GPU if there is one, else of the process."""
 
     def __init__(self) -> None:
         self._gpu = next((device.name for device in tf.config.list_logical_devices("GPU")), "")
         self._before = 0 if self._gpu else _resident()
 
     def read(self) -> int:
-        """The most bytes at any time."""
+        """The largest number of bytes that was in use at a time."""
         if self._gpu:
             return int(tf.config.experimental.get_memory_info(self._gpu)["peak"])
         return _peak() - self._before
 
 
 def _resident() -> int:
-    """The bytes that this process holds now, 0 where the system does not tell."""
+    """The bytes that this process holds now, 0 if the system does not report it."""
     status = Path("/proc/self/statm")
     return int(status.read_text("ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE") if status.is_file() else 0
 
 
 def _peak() -> int:
-    """The most bytes that this process ever held, 0 where the system does not tell."""
+    """The most bytes that this process ever held, 0 if the system does not report it."""
     if sys.platform != "linux":
         return 0
     import resource  # noqa: PLC0415 - not there on every system
@@ -110,11 +104,10 @@ def _peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def _told(task: Task) -> dict[str, Any]:
-    """What the report says about the training step, and about the loss scale."""
+def _reported(page: str) -> dict[str, Any]:
+    """The numbers of the training step and the loss scale, from the report, which is saved."""
     everything = report()
-    if task.page:
-        everything.save(task.page)
+    everything.save(page)
     step = max(everything.graphs, key=lambda graph: len(graph.ops)).totals
     scaler = everything.scalers[-1]
     return {

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mixdown.cli.options import HELP_STYLE, Commands
+from mixdown.cli.common import Command, write_line
 from mixdown.errors import MixdownError, ReportError
+from mixdown.reports import Report
 from mixdown.reports.compare import compare, unpaired
-from mixdown.reports.difference import difference
-from mixdown.reports.model import Report
-from mixdown.reports.rendering.show import encodable
+from mixdown.reports.rendering.text import difference
 
 if TYPE_CHECKING:
     import argparse
@@ -29,28 +27,20 @@ exit codes:
 """
 
 
-def add(commands: Commands) -> None:
-    """Declare the command."""
-    parser = commands.add_parser(
-        "diff",
-        help="say what changed from one report to another",
-        epilog=NOTES,
-        formatter_class=HELP_STYLE,
-    )
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("before", type=Path, help="a report saved as JSON")
     parser.add_argument("after", type=Path, help="a later one")
     parser.add_argument("--html", metavar="FILE", type=Path, help="also write both on one page")
     parser.add_argument("--quiet", action="store_true", help="print nothing: the exit code says it")
-    parser.set_defaults(command=diff)
 
 
 def diff(options: argparse.Namespace) -> int:
-    """Compare two reports."""
+    """Compare two reports, and print what changed."""
     before, after = _load(options.before), _load(options.after)
     if options.html is not None:
         _write(before, after, options.html)
     if not options.quiet:
-        sys.stdout.write(encodable("\n".join(difference(before, after)), sys.stdout) + "\n")
+        write_line("\n".join(difference(before, after)))
     same = not any(unpaired(before, after)) and all(graph.is_same for graph in compare(before, after))
     return 0 if same else 1
 
@@ -69,3 +59,6 @@ def _write(before: Report, after: Report, path: Path) -> None:
         after.save(path, compared=before)
     except (OSError, ValueError) as error:
         raise MixdownError(f"{str(path)!r} cannot be written: {error}") from None
+
+
+COMMAND = Command("say what changed from one report to another", NOTES, _add_arguments, diff)

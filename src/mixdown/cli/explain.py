@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import mixdown
-from mixdown.cli.options import HELP_STYLE, Commands, add_policy_options, policy_of
+from mixdown.cli.common import Command, add_policy_options, policy_of, write_line
 from mixdown.cli.progress import Progress
 from mixdown.errors import MixdownError
-from mixdown.reports.rendering.show import encodable
 
 if TYPE_CHECKING:
     import argparse
 
-    from mixdown.reports.model import Report
+    from mixdown.reports import Report
 
 NOTES = """examples:
   mixdown explain models/bert
@@ -31,14 +29,7 @@ exit codes:
 """
 
 
-def add(commands: Commands) -> None:
-    """Declare the command."""
-    parser = commands.add_parser(
-        "explain",
-        help="say what the rewrite does to a saved graph, and why, without running it",
-        epilog=NOTES,
-        formatter_class=HELP_STYLE,
-    )
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", help="a SavedModel's directory, or a GraphDef in a .pb or .pbtxt file")
     parser.add_argument("--signature", action="append", default=[], help="of a SavedModel, only this; may be repeated")
     parser.add_argument("--fetch", action="append", default=[], help="of a GraphDef, what is fetched; may be repeated")
@@ -51,12 +42,11 @@ def add(commands: Commands) -> None:
     parser.add_argument("--json", metavar="FILE", type=Path, help="also write the report as JSON, for `mixdown diff`")
     parser.add_argument("--quiet", action="store_true", help="print nothing but errors and what --why asks for")
     add_policy_options(parser, devices="all")
-    parser.set_defaults(command=explain)
 
 
 def explain(options: argparse.Namespace) -> int:
-    """Explain a saved graph."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # what TensorFlow says while it starts is no part of the answer
+    """Explain a saved graph: print the report or the chains of causes, and write the files that were asked for."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # TensorFlow's own log lines do not belong in the output
     policy = policy_of(options)
     with Progress(3, quiet=options.quiet) as progress:
         progress.step("loading TensorFlow")
@@ -94,6 +84,11 @@ def _answer(report: Report, options: argparse.Namespace) -> None:
     except KeyError as unknown:
         raise MixdownError(str(unknown.args[0])) from None
     if chains:
-        sys.stdout.write(encodable("\n\n".join(chains), sys.stdout) + "\n")
+        write_line("\n\n".join(chains))
     elif not options.quiet:
         report.show()
+
+
+COMMAND = Command(
+    "say what the rewrite does to a saved graph, and why, without running it", NOTES, _add_arguments, explain
+)

@@ -1,48 +1,38 @@
-"""How far a command is, on stderr: nothing for the first two seconds, then a bar on a terminal, and lines elsewhere."""
+"""Shows on stderr how far a command is: nothing for two seconds, then a bar on a terminal, and lines elsewhere."""
 
 from __future__ import annotations
 
 import sys
 from importlib.util import find_spec
 from threading import Lock, Timer
-from typing import TYPE_CHECKING, Protocol, Self, TextIO
+from typing import TYPE_CHECKING, Self, TextIO
 
-from mixdown.untrusted.escaped import harmless
+from mixdown.untrusted.escaped import escaped
 
 if TYPE_CHECKING:
     from types import TracebackType
 
 PATIENCE = 2.0
-"""Seconds that pass before anything is shown."""
-
-
-class Bar(Protocol):
-    """Something that shows how far it is."""
-
-    def show(self, number: int, total: int, what: str) -> None:
-        """Say that this step of so many has begun."""
-
-    def close(self) -> None:
-        """Leave the screen as it was."""
+"""Seconds before anything is shown."""
 
 
 class Lines:
-    """A line a step."""
+    """Shows every step as a line."""
 
     def __init__(self, file: TextIO) -> None:
         self._file = file
 
     def show(self, number: int, total: int, what: str) -> None:
-        """Write it."""
-        self._file.write(f"mixdown: [{number}/{total}] {harmless(what)} ...\n")
+        """Write the line of a step."""
+        self._file.write(f"mixdown: [{number}/{total}] {escaped(what)} ...\n")
         self._file.flush()
 
     def close(self) -> None:
-        """Leave the lines: they are a record."""
+        """Do nothing: the lines stay."""
 
 
 class RichBar:
-    """A bar of rich's, gone at the end."""
+    """Shows the steps as a progress bar of rich, which is removed at the end."""
 
     def __init__(self, file: TextIO) -> None:
         from rich.console import Console  # noqa: PLC0415 - rich is optional
@@ -55,8 +45,8 @@ class RichBar:
         self._rich.start()
 
     def show(self, number: int, total: int, what: str) -> None:
-        """Move the bar."""
-        self._rich.update(self._task, completed=number - 1, total=total, description=self._escape(harmless(what)))
+        """Move the bar to a step."""
+        self._rich.update(self._task, completed=number - 1, total=total, description=self._escape(escaped(what)))
 
     def close(self) -> None:
         """Remove the bar."""
@@ -75,13 +65,13 @@ class Progress:
     def __init__(self, total: int, *, quiet: bool = False, file: TextIO | None = None) -> None:
         self._total, self._quiet, self._file = total, quiet, file or sys.stderr
         self._number, self._what = 0, ""
-        self._bar: Bar | None = None
+        self._bar: Lines | RichBar | None = None
         self._lock = Lock()
         self._timer = Timer(PATIENCE, self._begin)
         self._timer.daemon = True
 
     def step(self, what: str) -> None:
-        """Say what begins now."""
+        """Begin the next step, and show its description."""
         with self._lock:
             self._number, self._what = self._number + 1, what
             self._show()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import mixdown
 from mixdown import compat
-from mixdown.cli.options import HELP_STYLE, Commands, add_policy_options, policy_of
+from mixdown.cli.common import Command, add_policy_options, policy_of
 from mixdown.errors import MixdownError
 
 EXAMPLES = """examples:
@@ -19,21 +19,13 @@ EXAMPLES = """examples:
 """
 
 
-def add(commands: Commands) -> None:
-    """Declare the command."""
-    parser = commands.add_parser(
-        "run",
-        help="run an old script as it was written: the documented names are put back under tf.*",
-        epilog=EXAMPLES,
-        formatter_class=HELP_STYLE,
-    )
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_policy_options(parser)
     parser.add_argument(
         "--locate", action="store_true", help="name the first op that makes an Inf or NaN; slower until there is one"
     )
     parser.add_argument("script", help="the script to run")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="what to pass on to the script")
-    parser.set_defaults(command=run)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -44,11 +36,15 @@ def run(options: argparse.Namespace) -> int:
     compat.install(policy_of(options))
     sys.argv = [options.script, *options.arguments]
     sys.path.insert(0, str(script.parent))
-    watch = mixdown.numerics.locating(_tell) if options.locate else nullcontext()
-    with watch:
+    with mixdown.numerics.locating(_print_location) if options.locate else nullcontext():
         runpy.run_path(options.script, run_name="__main__")
     return 0
 
 
-def _tell(found: object) -> None:
-    print(found, file=sys.stderr)  # noqa: T201 - the command line speaks
+def _print_location(found: object) -> None:
+    print(found, file=sys.stderr)  # noqa: T201 - stdout belongs to the script
+
+
+COMMAND = Command(
+    "run an old script as it was written: the documented names are put back under tf.*", EXAMPLES, _add_arguments, run
+)

@@ -16,48 +16,48 @@ from mixdown.rules import Category
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mixdown.core.policy_view import Scene
+    from mixdown.core.policy_view import PolicyView
 
-Law = Callable[["Scene", "Sequence[Paint]"], list[int]]
+Law = Callable[["PolicyView", "Sequence[Paint]"], list[int]]
 
 
-def low_is_defined(scene: Scene, paints: Sequence[Paint]) -> list[int]:
+def low_is_defined(view: PolicyView, paints: Sequence[Paint]) -> list[int]:
     """The op is defined for the low dtype."""
-    return [site for site in _low(paints) if not scene.graph.sites[site].legal]
+    return [site for site in _low(paints) if not view.graph.sites[site].legal]
 
 
-def low_has_a_kernel(scene: Scene, paints: Sequence[Paint]) -> list[int]:
+def low_has_a_kernel(view: PolicyView, paints: Sequence[Paint]) -> list[int]:
     """The device has a kernel for the low dtype."""
-    return [site for site in _low(paints) if not scene.graph.sites[site].kernel]
+    return [site for site in _low(paints) if not view.graph.sites[site].kernel]
 
 
-def frozen_ops_are_full(scene: Scene, paints: Sequence[Paint]) -> list[int]:
+def frozen_ops_are_full(view: PolicyView, paints: Sequence[Paint]) -> list[int]:
     """An op that must keep its types keeps them."""
-    ops, sites = scene.graph.ops, scene.graph.sites
+    ops, sites = view.graph.ops, view.graph.sites
     return [site for site in _low(paints) if ops[sites[site].op].frozen is not None]
 
 
-def denied_ops_are_full(scene: Scene, paints: Sequence[Paint]) -> list[int]:
+def denied_ops_are_full(view: PolicyView, paints: Sequence[Paint]) -> list[int]:
     """A deny op is never low."""
-    return [site for site in _low(paints) if scene.categories[site] is Category.DENY]
+    return [site for site in _low(paints) if view.categories[site] is Category.DENY]
 
 
-def unlisted_ops_are_full(scene: Scene, paints: Sequence[Paint]) -> list[int]:
+def unlisted_ops_are_full(view: PolicyView, paints: Sequence[Paint]) -> list[int]:
     """An op on no list is never low, unless a tie or an existing cast makes it."""
-    excused = {site for tie in scene.graph.ties for site in (*tie.sites, *tie.followers)}
+    excused = {site for tie in view.graph.ties for site in (*tie.sites, *tie.followers)}
     return [
         site
         for site in _low(paints)
-        if scene.categories[site] is Category.BARRIER
+        if view.categories[site] is Category.BARRIER
         and site not in excused
-        and scene.graph.sites[site].role is not Role.CONVERSION
+        and view.graph.sites[site].role is not Role.CONVERSION
     ]
 
 
-def ties_agree(scene: Scene, paints: Sequence[Paint]) -> list[int]:
+def ties_agree(view: PolicyView, paints: Sequence[Paint]) -> list[int]:
     """Tied sites have one paint, and the full one if the tie is frozen."""
     out: list[int] = []
-    for tie in scene.graph.ties:
+    for tie in view.graph.ties:
         everyone = (*tie.sites, *tie.followers)
         low = [site for site in everyone if paints[site] is Paint.LOW]
         if len(low) not in (0, len(everyone)) or (low and tie.frozen is not None):
@@ -66,20 +66,20 @@ def ties_agree(scene: Scene, paints: Sequence[Paint]) -> list[int]:
 
 
 LAWS: dict[str, Law] = {
-    "its op is not defined for the low dtype": low_is_defined,
-    "its device has no kernel for the low dtype": low_has_a_kernel,
+    "its op is not defined for the 16-bit dtype": low_is_defined,
+    "its device has no kernel for the 16-bit dtype": low_has_a_kernel,
     "its op must keep its types": frozen_ops_are_full,
     "its op is on the deny list": denied_ops_are_full,
     "its op is on no list": unlisted_ops_are_full,
-    "a site tied to it must stay full": ties_agree,
+    "an op that must share its dtype stays float32": ties_agree,
 }
 
 
-def offenders(scene: Scene, paints: Sequence[Paint]) -> dict[int, str]:
+def offenders(view: PolicyView, paints: Sequence[Paint]) -> dict[int, str]:
     """Every site that breaks a law, with the first law it breaks."""
     out: dict[int, str] = {}
     for reason, law in LAWS.items():
-        for site in law(scene, paints):
+        for site in law(view, paints):
             out.setdefault(site, reason)
     return out
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class Unions:
+class DisjointSets:
     """A union-find structure that grows on demand."""
 
     def __init__(self) -> None:

@@ -1,18 +1,18 @@
 """The host-neutral view of a graph: ops with sites, tensors between sites, and ties among sites.
 
-A host shows only what can be painted: the float32 ports of its ops. Whatever is special about it (tensor lists, loops,
-calls, fixed types, feeds and fetches, devices, kernels) it reduces to the fields below. Ops come sorted by function and
-name, so that a plan does not depend on the order in which the host happened to list them.
+A host describes only what can be painted: the float32 ports of its ops. Tensor lists, loops, calls, fixed types, feeds,
+fetches, devices and kernels are all expressed by the fields below. Ops come sorted by function and name, so that a plan
+does not depend on the order in which the host lists them.
 """
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 from typing import NamedTuple
 
-from mixdown.core.pricing.measured import Measured
+from mixdown.core.clock import Clock
 
 
 class Role(Enum):
@@ -56,11 +56,11 @@ Shape = tuple[int | None, ...] | None
 
 
 class ShapesOnDemand(Sequence[Shape]):
-    """Shapes that it takes work to find out."""
+    """Shapes that are inferred only when asked for."""
 
     @abstractmethod
     def expect(self, tensors: Iterable[int]) -> None:
-        """Learn what will be asked for, so as to find that out at once; what else is asked for may take long."""
+        """Announce which shapes will be asked for, so that they are inferred together; others may take long."""
 
 
 class Tensor(NamedTuple):
@@ -85,12 +85,12 @@ class Tie(NamedTuple):
     sites: tuple[int, ...]
     agreement: Agreement
     frozen: str | None = None  # why it must stay full (a list handle that leaves the graph, ...), if so
-    followers: tuple[int, ...] = ()  # sites that take the paint of the others and have no say
+    followers: tuple[int, ...] = ()  # sites that take the paint of the others and do not influence it
 
 
 @dataclass(frozen=True)
 class Graph:
-    """All that a planner may know."""
+    """Everything the planner knows about a graph."""
 
     ops: tuple[Op, ...]
     sites: tuple[Site, ...]
@@ -99,10 +99,10 @@ class Graph:
     flows: tuple[tuple[int, int], ...] = ()
     """Hidden wires from site to site on which no cast can stand: through a tensor list, or into a function."""
     shapes: Sequence[Shape] = field(default=(), compare=False)
-    """Per tensor, its shape; may be worked out only when asked for. Empty if the host knows none."""
+    """Per tensor, its shape, possibly inferred only when asked for. Empty if the host knows none."""
     work: Sequence[int] = field(default=(), compare=False)
     """Per op, how many multiplications and additions a matrix product or convolution takes, 0 for others; likewise."""
-    machine: Measured | None = field(default=None, compare=False)
+    machine: Clock | None = field(default=None, compare=False)
     """The device it runs on, if that was measured and the policy asks for it."""
 
     @cached_property
@@ -126,7 +126,7 @@ class Graph:
 
     @cached_property
     def dependencies(self) -> list[list[int]]:
-        """Per site, the sites whose values its op depends on; what merely carries values depends on its own alone."""
+        """Per site, the sites whose values its op depends on; a conduit depends only on the sites that feed it."""
         out: list[list[int]] = [[] for _ in self.sites]
         for op in self.ops:
             if len(op.sites) == 1:
@@ -165,3 +165,20 @@ class Graph:
         """The name of a site for people: its op, and the attribute where the op has several."""
         op = self.ops[self.sites[site].op]
         return f"{op.label}.{self.sites[site].attribute}" if len(op.sites) > 1 else op.label
+
+
+Links = Sequence[Sequence[int]] | Mapping[int, Sequence[int]]
+"""Per site, the sites next to it."""
+
+
+def walk(roots: Iterable[int], neighbours: Links, enter: Sequence[bool]) -> dict[int, int]:
+    """Every site that can be reached from the roots by entering only permitted sites, with the site before it."""
+    queue = list(roots)
+    reached: dict[int, int] = {}
+    started = set(queue)
+    for here in queue:
+        for there in neighbours[here]:
+            if enter[there] and there not in reached and there not in started:
+                reached[there] = here
+                queue.append(there)
+    return reached

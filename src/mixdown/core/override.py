@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
 
 from mixdown.errors import PolicyError
-from mixdown.rules import Category
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from mixdown.rules import Category  # noqa: TC001 - the annotation is read when a policy is loaded
+from mixdown.untrusted.typed import to_json_data
 
 
 @dataclass(frozen=True)
@@ -78,22 +75,4 @@ class Override:
 
     def to_dict(self) -> dict[str, str]:
         """Plain data, for JSON; empty selectors left out."""
-        data = {key: value for key, value in asdict(self).items() if value}
-        return data | {"category": self.category.value}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Override:
-        """What `to_dict` wrote."""
-        if not isinstance(data, dict) or not all(isinstance(value, str) for value in data.values()):
-            raise PolicyError(
-                f"An override is a mapping from {', '.join(cls.__dataclass_fields__)} to text, got {data!r}."
-            )
-        fields = dict(data)
-        if unknown := sorted(set(fields) - set(cls.__dataclass_fields__)):
-            raise PolicyError(f"An override has no {', '.join(unknown)}; it has {', '.join(cls.__dataclass_fields__)}.")
-        try:
-            fields["category"] = Category(fields.get("category"))
-        except ValueError:
-            known = ", ".join(category.value for category in Category)
-            raise PolicyError(f"Unknown category {fields.get('category')!r}: choose from {known}.") from None
-        return cls(**fields)
+        return {key: value for key, value in to_json_data(self).items() if value}

@@ -5,27 +5,29 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from mixdown.core.casts import Cast, casts_of
 from mixdown.core.check import offenders
-from mixdown.core.paint import Canvas, Paint, Stroke
-from mixdown.core.policy_view import Scene
-from mixdown.core.strategies import STRATEGIES
+from mixdown.core.paint import Cast, Paint, Stroke, casts_of
+from mixdown.core.painting.strategies import paint
+from mixdown.core.policy_view import PolicyView
+from mixdown.core.pricing import TimePrices
 from mixdown.core.why import explain
 from mixdown.errors import PlanError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from mixdown.core.clock import Clock
     from mixdown.core.graph import Graph
     from mixdown.core.override import Override
     from mixdown.core.policy import Policy
+    from mixdown.core.pricing import Predicted
 
 
 @dataclass(frozen=True)
 class Plan:
     """What becomes low, which casts that takes, and why. Two plans are equal if they decide the same."""
 
-    scene: Scene
+    view: PolicyView
     paints: tuple[Paint, ...]
     strokes: tuple[tuple[Stroke, ...], ...]
     casts: tuple[Cast, ...]
@@ -33,12 +35,12 @@ class Plan:
     @property
     def graph(self) -> Graph:
         """The graph the plan is for."""
-        return self.scene.graph
+        return self.view.graph
 
     @property
     def policy(self) -> Policy:
         """The policy it follows."""
-        return self.scene.policy
+        return self.view.policy
 
     @property
     def changes_anything(self) -> bool:
@@ -57,14 +59,19 @@ class Plan:
         """Why nothing is low, "" if something is."""
         if self.changes_anything:
             return ""
-        if self.scene.machine is None:
+        if self.view.machine is None:
             return "nothing in it can be low"
-        return f"it would not gain enough by {self.policy.low}, predicted {self.scene.machine.told}"
+        return f"it would not gain enough by {self.policy.low}, predicted {self.view.machine.source}"
 
     @property
     def idle_overrides(self) -> list[Override]:
         """The policy's name, scope and attribute overrides that match no float32 op of this graph."""
-        return [override for override, sites in self.scene.selected if not sites]
+        return [override for override, sites in self.view.selected if not sites]
+
+    def predicted(self, machine: Clock) -> Predicted:
+        """How long the plan takes on a machine, beside float32."""
+        prices = TimePrices(self.graph, self.view.traits, machine, self.policy.low)
+        return prices.prediction(self.paints)
 
     def why(self, op: str) -> str:
         """The chain of causes behind the paint of an op, for people.
@@ -72,7 +79,7 @@ class Plan:
         Raises:
             KeyError: the graph has no such op, or it has nothing that could be low.
         """
-        return explain(self.scene, self.strokes, op)
+        return explain(self.view, self.strokes, op)
 
     def to_dict(self) -> dict[str, Any]:
         """The plan as plain data, for JSON and for comparison."""
@@ -99,26 +106,15 @@ def make_plan(graph: Graph, policy: Policy) -> Plan:
     """
     demoted: dict[int, str] = {}
     while True:
-        scene = Scene(graph, policy, demoted)
-        strokes = paint(scene)
+        view = PolicyView(graph, policy, demoted)
+        strokes = paint(view)
         paints = [history[-1].paint for history in strokes]
-        culprits = offenders(scene, paints)
+        culprits = offenders(view, paints)
         if not culprits:
             return Plan(
-                scene, tuple(paints), tuple(tuple(history) for history in strokes), tuple(casts_of(graph, paints))
+                view, tuple(paints), tuple(tuple(history) for history in strokes), tuple(casts_of(graph, paints))
             )
         demoted = _demote(graph, demoted, culprits)
-
-
-def paint(scene: Scene) -> list[list[Stroke]]:
-    """Run the stages in order: every site's strokes, the last of which is its paint."""
-    canvas: Canvas = [None] * len(scene.graph.sites)
-    history: list[list[Stroke]] = [[] for _ in canvas]
-    for stage in STRATEGIES[scene.policy.strategy]:
-        for site, stroke in stage(scene, canvas).items():
-            canvas[site] = stroke.paint
-            history[site].append(stroke)
-    return history
 
 
 def _demote(graph: Graph, demoted: Mapping[int, str], culprits: Mapping[int, str]) -> dict[int, str]:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import os
+import json
 import re
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from enum import Enum
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mixdown.core.override import Override
 from mixdown.core.pricing.machines import MACHINES
-from mixdown.errors import PolicyError
+from mixdown.errors import MisfitError, PolicyError
 from mixdown.rules import RULE_SETS, Category, RuleSet, known_kinds
-from mixdown.rules.list_variables import level_name, list_edits
+from mixdown.untrusted.json_text import parsed
+from mixdown.untrusted.typed import from_json_data, to_json_data
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -141,19 +143,31 @@ class Policy:
         """A copy that knows these kinds: declare ops of your own here before you put them on a list."""
         return replace(self, custom_kinds=self.custom_kinds | frozenset(kinds))
 
+    def save(self, path: str | Path) -> Path:
+        """Write the policy as JSON, for `load`; returns the path."""
+        target = Path(path)
+        target.write_text(json.dumps(self.to_dict(), indent=2) + "\n", "utf-8")
+        return target
+
+    @classmethod
+    def load(cls, path: str | Path) -> Policy:
+        """The policy that `save` wrote.
+
+        Raises:
+            PolicyError: the file holds something else.
+            OSError: it cannot be read.
+        """
+        try:
+            return cls.from_dict(parsed(Path(path).read_text("utf-8")))
+        except PolicyError as refused:
+            raise PolicyError(f"{path} holds no policy: {refused}") from None
+        except ValueError as broken:
+            raise PolicyError(f"{path} holds no policy: it is not JSON ({broken}).") from None
+
     def to_dict(self) -> dict[str, Any]:
         """The policy as plain data, for JSON; `from_dict` brings it back."""
-        return {
-            "low": self.low,
-            "rules": self.rules,
-            "strategy": self.strategy,
-            "devices": self.devices if isinstance(self.devices, str) else list(self.devices),
-            "level": self.level_name,
-            "never_slower": self.never_slower,
-            "machine": self.machine,
-            "overrides": [override.to_dict() for override in self.overrides],
-            "custom_kinds": sorted(self.custom_kinds),
-        }
+        data: dict[str, Any] = to_json_data(self)
+        return data | {"overrides": [override.to_dict() for override in self.overrides]}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Policy:
@@ -162,23 +176,14 @@ class Policy:
         Raises:
             PolicyError: a key is unknown or a value is not acceptable.
         """
-        fields = dict(data)
-        if unknown := sorted(set(fields) - set(cls.__dataclass_fields__)):
-            raise PolicyError(f"A policy has no {', '.join(unknown)}; it has {', '.join(cls.__dataclass_fields__)}.")
-        for name in ("overrides", "custom_kinds"):
-            if not isinstance(fields.setdefault(name, []), list | tuple):
-                raise PolicyError(f"{name} must be a list, got {fields[name]!r}.")
-        if not all(isinstance(kind, str) for kind in fields["custom_kinds"]):
-            raise PolicyError(f"custom_kinds must be names of ops, got {fields['custom_kinds']!r}.")
-        fields["overrides"] = tuple(Override.from_dict(item) for item in fields["overrides"])
-        fields["custom_kinds"] = frozenset(fields["custom_kinds"])
-        if isinstance(fields.get("devices"), list):
-            fields["devices"] = tuple(fields["devices"])
-        return cls(**fields)
+        try:
+            return from_json_data(cls, data, "the policy")
+        except MisfitError as misfit:
+            raise PolicyError(f"{misfit}.") from None
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None, **fields: Any) -> Policy:  # noqa: ANN401 - the constructor's
-        """The policy that TensorFlow's own `TF_AUTO_MIXED_PRECISION_GRAPH_REWRITE_*` variables describe.
+        """The policy that the host's own variables describe: TensorFlow's `TF_AUTO_MIXED_PRECISION_GRAPH_REWRITE_*`.
 
         Args:
             environment: where to look, by default the environment of the process.
@@ -187,10 +192,10 @@ class Policy:
         Raises:
             PolicyError: a variable has a value TensorFlow would ignore, or lists that overlap.
         """
-        values = os.environ if environment is None else environment
         policy = cls(**fields)
-        level = level_name(values) or policy.level_name
-        edits = list_edits(policy.rule_set.categories, values, only_allow=level == Level.TENSOR_CORES_ONLY.value)
+        lists, variables = policy.rule_set.categories, policy.rule_set.variables
+        level = variables.level(environment) or policy.level_name
+        edits = variables.edits(lists, environment, only_allow=level == Level.TENSOR_CORES_ONLY.value)
         overrides = tuple(Override(category, kind) for kind, category in edits.items())
         return replace(policy, overrides=(*overrides, *policy.overrides), level=level)
 
@@ -223,7 +228,7 @@ class Policy:
 
 
 def choose(what: str, value: object, choices: Iterable[str]) -> None:
-    """Refuse a value that is not one of the choices, and say which is meant."""
+    """Refuse a value that is not one of the choices, and say which is probably meant."""
     if value not in (known := tuple(choices)):
         raise PolicyError(f"Unknown {what} {value!r}{_suggestion(str(value), known)}: choose from {', '.join(known)}.")
 

@@ -6,27 +6,24 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from mixdown.core.graph import Agreement, Role
-from mixdown.core.pricing.fused_bytes import FusedPrices
+from mixdown.core.graph import Agreement, Role, walk
+from mixdown.core.pricing import prices_of
 from mixdown.core.pricing.machines import MACHINES
-from mixdown.core.pricing.moved_bytes import Prices
-from mixdown.core.pricing.predicted_time import TimePrices
-from mixdown.core.stages import walk
 from mixdown.rules import Category
-from mixdown.rules.tensorflow_traits import SUMS, VIEWS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from mixdown.core.clock import Clock
     from mixdown.core.graph import Graph, Tie
     from mixdown.core.override import Override
     from mixdown.core.policy import Policy
-    from mixdown.core.pricing.machines import Machine
-    from mixdown.core.pricing.measured import Measured
+    from mixdown.core.pricing import Prices
+    from mixdown.rules import Traits
 
 
 @dataclass(frozen=True)
-class Scene:
+class PolicyView:
     """What the stages look at. Nothing in it changes while a plan is made."""
 
     graph: Graph
@@ -44,7 +41,7 @@ class Scene:
             clear if site.role is conduit and ops[site.op].kind not in named else listed.get(ops[site.op].kind, barrier)
             for site in self.graph.sites
         ]
-        for site in self.harmless:
+        for site in self.bounded:
             out[site] = barrier
         for override, sites in self.selected:
             for site in sites:
@@ -52,13 +49,14 @@ class Scene:
         return out
 
     @cached_property
-    def harmless(self) -> set[int]:
-        """The exponentials of a negated square: at most 1, they are full but no danger to what follows them."""
-        if not self.policy.rule_set.bounded_exponentials_are_harmless:
+    def bounded(self) -> set[int]:
+        """The exponentials of a negated square: their results are at most 1, so they do not deny what follows them."""
+        if not self.policy.rule_set.bounded_exponentials_are_safe:
             return set()
-        exponentials = [site for op in self.graph.ops if op.kind == "Exp" for site in op.sites]
-        named = {override.kind for override in self.policy.overrides if override.is_plain}
-        return {site for site in exponentials if "Exp" not in named and self._reads_only(site, "Neg", "Square")}
+        last, *before = self.traits.bounded
+        if any(override.is_plain and override.kind == last for override in self.policy.overrides):
+            return set()
+        return {site for site, kind in enumerate(self.graph.kinds) if kind == last and self._reads_only(site, *before)}
 
     def _reads_only(self, site: int, *kinds: str) -> bool:
         """Whether a value comes through a chain of single inputs of these kinds."""
@@ -107,24 +105,29 @@ class Scene:
             free and site.legal and site.kernel for free, site in zip(self.candidates, self.graph.sites, strict=True)
         ]
 
+    @property
+    def traits(self) -> Traits:
+        """What the kinds of the graph's host do."""
+        return self.policy.rule_set.traits
+
     @cached_property
     def prices(self) -> Prices:
-        """What every choice costs: bytes moved, or, so that nothing gets slower, time."""
-        if self.machine is not None:
-            return TimePrices(self.graph, self.machine, self.policy.low)
-        return FusedPrices(self) if self.graph.is_compiled else Prices(self.graph)
+        """What every choice costs: bytes moved, or time if a machine decides."""
+        return prices_of(
+            self.graph, self.traits, self.categories, self.supports, machine=self.machine, low=self.policy.low
+        )
 
     @property
-    def machine(self) -> Machine | Measured | None:
+    def machine(self) -> Clock | None:
         """The machine whose time decides; None if bytes do."""
         return MACHINES[self.policy.machine] if self.policy.never_slower else self.graph.machine
 
     @cached_property
-    def relieved(self) -> set[int]:
-        """What a compiler fuses and only moves values, or adds what an allow op reads and so has 16 bits anyway.
+    def may_follow_denied(self) -> set[int]:
+        """Sites that a denied op does not deny, in compiled code: those that move values, and sums that allow ops read.
 
-        Downstream of a denied op it may be low all the same, so that a value is stored once, in 16 bits: rounding
-        commutes with moving. Whether a derivative such as ReluGrad overflows, the loss scale finds out.
+        They may be low, so that the value is stored once, in 16 bits: rounding before or after a move is the same, and
+        an allow op would round the sum anyway. If a derivative overflows by it, loss scaling skips the step.
         """
         if self.policy.strategy != "optimal" or not self.graph.is_compiled:
             return set()
@@ -138,12 +141,14 @@ class Scene:
     def _sums_for(self, ends: list[int]) -> set[int]:
         """Fused additions whose result an allow op reads, through views at most."""
         kinds = self.graph.kinds
-        views = walk(ends, self.graph.predecessors, [kind in VIEWS for kind in kinds])
+        views = walk(ends, self.graph.predecessors, [kind in self.traits.views for kind in kinds])
         read = {source for site in (*ends, *views) for source in self.graph.predecessors[site]}
         return {
             site
             for site in read
-            if kinds[site] in SUMS and self.supports[site] and self.graph.ops[self.graph.sites[site].op].compiled
+            if kinds[site] in self.traits.sums
+            and self.supports[site]
+            and self.graph.ops[self.graph.sites[site].op].compiled
         }
 
     @cached_property

@@ -1,6 +1,7 @@
-"""Numerics tools for mixed precision: find where numbers go bad, measure them, compare and mend.
+"""The numerics tools: locate Inf and NaN, measure ranges, compare with float32, calibrate and repair policies.
 
-Everything in this package is free of any framework; the tools themselves are resolved on first use.
+The modules of this room are pure: 16-bit formats, counts of numbers (`Tally`), the search for ops to keep, and the
+results that the tools return. The tools run in a host; the names below import them on first use.
 """
 
 from importlib import import_module
@@ -10,10 +11,8 @@ _HOMES = {
     "LocateCallback": "mixdown.tensorflow.numerics.callback",
     "calibration": "mixdown.tensorflow.numerics.calibrate",
     "compare": "mixdown.tensorflow.numerics.compare",
-    "load_policy": "mixdown.numerics.policy_file",
     "locate": "mixdown.tensorflow.numerics.locate",
-    "locating": "mixdown.tensorflow.numerics.locating",
-    "save_policy": "mixdown.numerics.policy_file",
+    "locating": "mixdown.tensorflow.numerics.locate",
     "statistics": "mixdown.tensorflow.numerics.statistics",
 }
 
@@ -21,7 +20,7 @@ __all__ = sorted(_HOMES)  # noqa: PLE0605 - the table above holds the names
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - a class or a function
-    """Import the module behind a name when the name is first asked for."""
+    """Import the module that defines a name, on first use of the name."""
     if name not in _HOMES:
         raise AttributeError(f"module 'mixdown.numerics' has no attribute {name!r}; it has {', '.join(__all__)}")
     value = getattr(import_module(_HOMES[name]), name)

@@ -1,18 +1,84 @@
-"""What calibration found: a policy, and the number behind every rule in it."""
+"""Calibration and repair of policies: the rules on ranges of numbers, and the policies that they lead to."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING
 
+from mixdown.numerics.formats import FORMATS
+from mixdown.untrusted.escaped import escaped
+
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from mixdown.core import Policy
-    from mixdown.numerics.verdicts import Ruling
+    from mixdown.numerics.tally import Tally
+
+
+class Verdict(Enum):
+    """What calibration does with an op."""
+
+    KEEP = "keep"  # its numbers exceed the range of the 16-bit dtype: it stays in float32
+    PROMOTE = "promote"  # denied by the rules, but its numbers lie well within the range: it may run in 16 bits
+
+
+@dataclass(frozen=True)
+class Observed:
+    """A tensor that an op reads or makes, and the loss scale that training will multiply it with."""
+
+    name: str
+    tally: Tally
+    factor: float = 1.0
+
+    @property
+    def largest(self) -> float:
+        """The largest magnitude it will have."""
+        return self.tally.max_abs * self.factor
+
+
+@dataclass(frozen=True)
+class Ruling:
+    """The verdict on one op, and the number that led to it."""
+
+    op: str
+    kind: str
+    verdict: Verdict
+    reason: str
+
+    def __str__(self) -> str:
+        return escaped(f"{self.verdict.value:8}{self.op} ({self.kind}): {self.reason}")
+
+
+def obstacle(tensors: Iterable[Observed], low: str, headroom: int) -> str:
+    """Why tensors do not fit a format, "" if they do.
+
+    Their numbers must stay `headroom` powers of two below the largest of the format, and some of each tensor must reach
+    its smallest normal number.
+    """
+    held = FORMATS[low]
+    for each in tensors:
+        if each.tally.infs or each.tally.nans:
+            return f"{each.name} is not finite even in float32"
+        if each.largest * 2.0**headroom > held.largest:
+            return f"{each.name} reaches {each.largest:.3g}, and {low} ends at {held.largest:.3g}"
+        if 0 < each.largest < held.smallest_normal:
+            return (
+                f"{each.name} never exceeds {each.largest:.3g}, and {low} loses digits below {held.smallest_normal:.3g}"
+            )
+    return ""
+
+
+def is_safe(tensors: Iterable[Observed], low: str, headroom: int) -> bool:
+    """Whether tensors lie well within the range of a format: they fit, and no number becomes zero."""
+    tensors = list(tensors)
+    flushed = any(each.tally.losses(low).flushed for each in tensors)
+    return bool(tensors) and not flushed and not obstacle(tensors, low, headroom)
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """A policy made to measure.
+    """A policy that was fitted to measured numbers.
 
     Attributes:
         policy: the policy that calibration started from, with a rule for every op below.
@@ -26,13 +92,13 @@ class Calibration:
 
     def __str__(self) -> str:
         if not self.rulings:
-            return f"Everything that is low fits {self.policy.low}: no rule is needed."
+            return f"All numbers fit {self.policy.low}: no rule is needed."
         return "\n".join(map(str, self.rulings))
 
 
 @dataclass(frozen=True)
 class Repair:
-    """The ops to keep full so that mixed precision is close enough to float32.
+    """The ops to keep in float32 so that mixed precision is close enough to it.
 
     Attributes:
         policy: the policy that the search started from, with these ops kept.
@@ -57,7 +123,8 @@ class Repair:
 def pasteable(policy: Policy) -> str:
     """A policy as the Python expression that makes it."""
     data = policy.to_dict()
-    fields = [f"{name}={_plain(data[name])}" for name in ("low", "rules", "strategy", "devices", "level")]
+    with_methods = ("custom_kinds", "overrides")
+    fields = [f"{name}={_plain(value)}" for name, value in data.items() if value and name not in with_methods]
     lines = [f"mixdown.Policy({', '.join(fields)})"]
     lines += [f".with_custom({', '.join(map(repr, data['custom_kinds']))})"] if data["custom_kinds"] else []
     for override in data["overrides"]:

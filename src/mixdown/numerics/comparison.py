@@ -7,12 +7,9 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from math import inf
 
-from mixdown.errors import MisfitError, MixdownError
-from mixdown.numerics.names import is_backward
-from mixdown.numerics.table import MOST_ROWS, aligned, more, short
-from mixdown.untrusted.escaped import harmless
-from mixdown.untrusted.json_text import parsed
-from mixdown.untrusted.typed import revived
+from mixdown.numerics.tensors import TensorRow, aligned, named, short
+from mixdown.untrusted.escaped import escaped
+from mixdown.untrusted.typed import read_document
 
 SCHEMA = "mixdown-comparison/1"
 
@@ -41,27 +38,13 @@ BEYOND = Errors(inf, inf, inf, inf, inf, 0.0)
 
 
 @dataclass(frozen=True)
-class Compared:
+class Compared(TensorRow):
     """One tensor, or one result of the function, in float32 and mixed."""
 
-    op: str
-    kind: str
-    output: int
-    function: str
     dtype: str  # in the mixed run
     errors: Errors
     added: float = 0.0  # the relative error beyond the largest among what the op reads
-    final: bool = False  # a gradient that leaves the backward pass: what an optimizer gets
-
-    @property
-    def name(self) -> str:
-        """The tensor, as TensorFlow names it."""
-        return f"{self.op}:{self.output}"
-
-    @property
-    def gradient(self) -> bool:
-        """Whether it is a part of the backward pass."""
-        return is_backward(self.op)
+    final: bool = False  # a result of the backward pass: a gradient that an optimizer gets
 
 
 @dataclass(frozen=True)
@@ -78,7 +61,7 @@ class Comparison:
 
     @cached_property
     def gradients(self) -> tuple[Compared, ...]:
-        """The gradients that leave the backward pass, worst first."""
+        """The results of the backward pass, worst first."""
         final = [each for each in self.tensors if each.final]
         return tuple(sorted(final, key=lambda each: -each.errors.relative))
 
@@ -89,10 +72,7 @@ class Comparison:
 
     def __getitem__(self, name: str) -> Compared:
         """The tensor of that name, such as "dense/MatMul:0" or "dense/MatMul"."""
-        found = [each for each in self.tensors if name in (each.name, each.op)]
-        if not found:
-            raise KeyError(f"No tensor named {name!r} was compared; there are {len(self.tensors)}, see .tensors.")
-        return found[0]
+        return named(name, self.tensors)
 
     def __str__(self) -> str:
         if self.identical:
@@ -102,7 +82,7 @@ class Comparison:
         lines: list[str] = []
         for title, rows in parts:
             if rows:
-                lines += [f"{title}:", aligned([head, *map(_row, rows[:MOST_ROWS])]), *more(len(rows))]
+                lines += [f"{title}:", aligned([head, *map(_row, rows)])]
         return "\n".join(lines)
 
     def to_json(self) -> str:
@@ -116,19 +96,10 @@ class Comparison:
         Raises:
             MixdownError: the text is something else.
         """
-        try:
-            data = parsed(text)
-        except ValueError as broken:
-            raise MixdownError(f"This is no comparison: not JSON ({broken}).") from None
-        if not isinstance(data, dict) or data.pop("schema", None) != SCHEMA:
-            raise MixdownError(f"This is no comparison that mixdown can read: the schema should be {SCHEMA!r}.")
-        try:
-            return revived(cls, data, "the comparison")
-        except MisfitError as misfit:
-            raise MixdownError(f"This comparison is broken: {misfit}.") from None
+        return read_document(cls, text, SCHEMA, "comparison")
 
 
 def _row(each: Compared) -> list[str]:
     errors = each.errors
     numbers = [each.added, errors.relative, errors.max_abs, errors.mean_abs, errors.max_rel, errors.mean_rel]
-    return [short(each.name), harmless(each.dtype), *(f"{number:.2e}" for number in numbers), f"{errors.cosine:.6f}"]
+    return [short(each.name), escaped(each.dtype), *(f"{number:.2e}" for number in numbers), f"{errors.cosine:.6f}"]

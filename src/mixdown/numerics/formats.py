@@ -1,4 +1,4 @@
-"""The 16-bit formats, as boundaries among float32 numbers: what rounding to nearest even makes of each.
+"""The 16-bit formats, described by float32 boundaries: where rounding to nearest even gives zero, fewer digits or Inf.
 
 Boundaries are the bits of a float32 without its sign, read as an integer: these order as the numbers do, subnormal
 ones, Inf and NaN included, and comparing them is exact everywhere.
@@ -12,12 +12,12 @@ from struct import pack, unpack
 
 @dataclass(frozen=True)
 class Format:
-    """A 16-bit format. Each boundary is the smallest magnitude, as bits, of which something is true."""
+    """A 16-bit format. `kept`, `normal` and `too_large` are the bits of the smallest float32 to which they apply."""
 
     name: str
-    kept: int  # it does not become zero
-    normal: int  # it becomes a normal number, with all its digits
-    too_large: int  # it becomes Inf
+    kept: int  # does not become zero
+    normal: int  # becomes a normal number, with all digits
+    too_large: int  # becomes Inf
     largest: float
     smallest_normal: float
 

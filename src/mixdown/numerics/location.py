@@ -1,17 +1,17 @@
-"""Where numbers went bad: the first op that made Inf or NaN of finite inputs, for people and for programs."""
+"""What `mixdown.numerics.locate` returns: the first op that made Inf or NaN of finite inputs. See `Location`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from re import escape
 
-from mixdown.numerics.names import is_backward
-from mixdown.untrusted.escaped import harmless
+from mixdown.rules.op_names import is_backward
+from mixdown.untrusted.escaped import escaped
 
 
 @dataclass(frozen=True)
 class Range:
-    """One value that the op read, or made: where it comes from, its form, and how large its finite numbers are."""
+    """One tensor that the op read or made: its name, dtype and shape, and the range of its finite numbers."""
 
     name: str
     dtype: str
@@ -22,10 +22,10 @@ class Range:
     nans: int = 0
 
     def __str__(self) -> str:
-        form = f"{self.dtype}[{', '.join(map(str, self.shape))}]"
+        dtype = f"{self.dtype}[{', '.join(map(str, self.shape))}]"
         parts = [] if self.lowest is None else [f"from {self.lowest:.6g} to {self.highest:.6g}"]
         parts += [f"{count} {what}" for count, what in ((self.infs, "Inf"), (self.nans, "NaN")) if count]
-        return f"{self.name} {form} {', '.join(parts)}".rstrip()
+        return f"{self.name} {dtype} {', '.join(parts)}".rstrip()
 
 
 @dataclass(frozen=True)
@@ -35,16 +35,16 @@ class Location:
     Attributes:
         op: its name in the user's graph.
         kind: what it does, such as "MatMul".
-        function: the user's function it stands in.
-        dtype: the dtype it computed in.
+        function: the user's function that it is in.
+        dtype: the dtype that it computed in.
         inputs: what it read.
         outputs: what it made.
         layer: the scope that the op was made in, with Keras the path of its layer.
-        source: the user's line that made the op, "" where TensorFlow does not know.
-        float32: whether float32 would have overflowed too; None if that cannot be told.
-        cast: the tensor whose cast to 16 bits overflowed, "" if the op itself did.
+        source: the user's line that made the op, "" if the graph does not record it.
+        float32: whether float32 would have overflowed too; None if that is not known.
+        cast: the tensor whose cast to 16 bits overflowed, "" if it was the op itself.
         iteration: how often its function had run before in this step: the iteration, in a loop.
-        came_in: no op made it: it was there in an argument, a variable or a constant.
+        came_in: no op made it: an argument, a variable or a constant held it already.
         others: further ops that made Inf or NaN of finite inputs, in order.
     """
 
@@ -75,7 +75,7 @@ class Location:
         lines += [f"  line  {self.source}"] if self.source else []
         lines += [] if self.came_in else [f"  {self._verdict()}"]
         lines += [f"  after it, from finite inputs too: {', '.join(self.others)}"] if self.others else []
-        return "\n".join(map(harmless, lines))
+        return "\n".join(map(escaped, lines))
 
     def _headline(self) -> str:
         where = "in the backward pass" if self.backward else "in the forward pass"
@@ -90,7 +90,7 @@ class Location:
         keep = f"policy.with_keep({self.kind!r}, name={f'^{escape(self.op)}$'!r})"
         match self.float32:
             case None:
-                return f"Whether float32 would have overflowed too cannot be told; try {keep}."
+                return f"Whether float32 would have overflowed too is not known; try {keep}."
             case True:
                 return "float32 would have overflowed too: precision is not the cause, look at the values."
             case False:

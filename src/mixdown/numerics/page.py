@@ -1,4 +1,4 @@
-"""The page of statistics: one HTML file with a histogram a tensor, drawn as SVG. Start with `statistics_page`.
+"""The HTML page of statistics, with a histogram of every tensor, drawn as SVG: `statistics_page`.
 
 It needs neither network nor script. Bars are powers of two; bands mark what float16 flushes to zero, holds with fewer
 digits, and cannot hold.
@@ -11,11 +11,14 @@ from math import log2
 from typing import TYPE_CHECKING
 
 from mixdown.numerics.formats import FORMATS
-from mixdown.numerics.table import percent
+from mixdown.numerics.tally import LOSSES
+from mixdown.numerics.tensors import percent
 
 if TYPE_CHECKING:
-    from mixdown.numerics.range_statistics import Measured, Statistics
-    from mixdown.numerics.tally import Tally
+    from collections.abc import Sequence
+
+    from mixdown.numerics.scale import ScaleAdvice
+    from mixdown.numerics.tally import MeasuredTensor, Tally
 
 LEFTMOST, RIGHTMOST = -50, 24
 """The powers of two that a histogram shows; what lies outside is added to its ends."""
@@ -37,20 +40,18 @@ svg{display:block}.bar{fill:#3465a4}.axis{stroke:#888}
 """
 
 
-def statistics_page(statistics: Statistics) -> str:
-    """The page as one text."""
-    title = f"Numbers that become {escape(statistics.low)}"
-    rows = "\n".join(_row(each) for each in statistics.tensors)
-    losses = "".join(
-        f"<th>{name}<br>{loss}</th>" for name in FORMATS for loss in ("flushed", "subnormal", "overflowed")
-    )
-    advice = f"<p>{escape(str(statistics.scale))}</p>" if statistics.scale else ""
+def statistics_page(low: str, steps: int, tensors: Sequence[MeasuredTensor], scale: ScaleAdvice | None) -> str:
+    """The page as HTML text."""
+    title = f"Numbers that become {escape(low)}"
+    rows = "\n".join(map(_row, tensors))
+    losses = "".join(f"<th>{name}<br>{loss}</th>" for name in FORMATS for loss in LOSSES)
+    advice = f"<p>{escape(str(scale))}</p>" if scale else ""
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title>
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
 <style>{STYLE}</style></head><body>
 <h1>{title}</h1>
-<p>{len(statistics.tensors)} tensors, {statistics.steps} steps, measured in float32. A bar is a power of two from
+<p>{len(tensors)} tensors, {steps} steps, measured in float32. A bar is a power of two from
 2<sup>{LEFTMOST}</sup> to 2<sup>{RIGHTMOST}</sup>; the shaded parts are what float16 turns into zero (left), holds with
 fewer digits, and cannot hold (right).</p>
 {advice}
@@ -61,7 +62,7 @@ fewer digits, and cannot hold (right).</p>
 """
 
 
-def _row(each: Measured) -> str:
+def _row(each: MeasuredTensor) -> str:
     tally = each.tally
     smallest = "-" if tally.min_nonzero is None else f"{tally.min_nonzero:.3g}"
     cells = [f"{tally.elements}", percent(tally.share(tally.zeros)), f"{tally.max_abs:.3g}", smallest]

@@ -1,4 +1,4 @@
-"""What `mixdown.numerics.statistics` returns: every low tensor with what was counted. Start with `Statistics`."""
+"""What `mixdown.numerics.statistics` returns: every 16-bit tensor with its counts. Start with `Statistics`."""
 
 from __future__ import annotations
 
@@ -6,21 +6,19 @@ import json
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from mixdown.errors import MisfitError, MixdownError
-from mixdown.numerics.names import is_backward
+from mixdown.errors import MixdownError
+from mixdown.numerics.formats import FORMATS
 from mixdown.numerics.page import statistics_page
 from mixdown.numerics.scale import ScaleAdvice, advise
-from mixdown.numerics.table import statistics_table
-from mixdown.numerics.tally import Tally
-from mixdown.untrusted.json_text import parsed
-from mixdown.untrusted.typed import revived
+from mixdown.numerics.tally import LOSSES, MeasuredTensor
+from mixdown.numerics.tensors import aligned, named, short
+from mixdown.untrusted.escaped import escaped
+from mixdown.untrusted.typed import read_document
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from mixdown.numerics.tally import Losses
 
 SCHEMA = "mixdown-statistics/1"
 SMALLEST_SCALE, LARGEST_SCALE = 2.0**-126, 2.0**127
@@ -28,33 +26,8 @@ SMALLEST_SCALE, LARGEST_SCALE = 2.0**-126, 2.0**127
 
 
 @dataclass(frozen=True)
-class Measured:
-    """One tensor: the op and output it is, and its numbers."""
-
-    op: str
-    kind: str
-    output: int
-    function: str
-    tally: Tally
-
-    @property
-    def name(self) -> str:
-        """The tensor, as TensorFlow names it."""
-        return f"{self.op}:{self.output}"
-
-    @property
-    def gradient(self) -> bool:
-        """Whether it is a part of the backward pass."""
-        return is_backward(self.op)
-
-    def losses(self, low: str) -> Losses:
-        """What "float16" or "bfloat16" would do to it."""
-        return self.tally.losses(low)
-
-
-@dataclass(frozen=True)
 class Statistics:
-    """The float32 values of every tensor that a policy makes low, as if they were in 16 bits.
+    """The values of every tensor that a policy puts into 16 bits, measured in float32.
 
     Attributes:
         low: the 16-bit dtype of the policy.
@@ -66,17 +39,14 @@ class Statistics:
     low: str
     steps: int
     loss_scale: float
-    tensors: tuple[Measured, ...]
+    tensors: tuple[MeasuredTensor, ...]
 
-    def __getitem__(self, name: str) -> Measured:
+    def __getitem__(self, name: str) -> MeasuredTensor:
         """The tensor of that name, such as "dense/MatMul:0" or "dense/MatMul"."""
-        found = [each for each in self.tensors if name in (each.name, each.op)]
-        if not found:
-            raise KeyError(f"No low tensor is named {name!r}; there are {len(self.tensors)}, see .tensors.")
-        return found[0]
+        return named(name, self.tensors)
 
     @cached_property
-    def gradients(self) -> tuple[Measured, ...]:
+    def gradients(self) -> tuple[MeasuredTensor, ...]:
         """The tensors of the backward pass."""
         return tuple(each for each in self.tensors if each.gradient)
 
@@ -86,20 +56,20 @@ class Statistics:
         return advise((each.tally for each in self.gradients), self.loss_scale)
 
     def __str__(self) -> str:
-        return statistics_table(self)
+        head = ["tensor", "elements", "max abs", "min nonzero"]
+        head += [f"{low} {loss}" for low in FORMATS for loss in LOSSES]
+        steps = f"{self.steps} step" if self.steps == 1 else f"{self.steps} steps"
+        lines = [f"{len(self.tensors)} tensors that become {escaped(self.low)}, over {steps}:"]
+        lines.append(aligned([head, *([short(each.name), *each.tally.cells()] for each in self.tensors)]))
+        return "\n".join([*lines, str(self.scale)] if self.scale else lines)
+
+    def to_html(self) -> str:
+        """A page with a histogram of every tensor."""
+        return statistics_page(self.low, self.steps, self.tensors, self.scale)
 
     def to_json(self) -> str:
         """All of it as JSON text."""
-        rows = [
-            {
-                "op": each.op,
-                "kind": each.kind,
-                "output": each.output,
-                "function": each.function,
-                "tally": each.tally.to_dict(),
-            }
-            for each in self.tensors
-        ]
+        rows = [{**vars(each), "tally": each.tally.to_dict()} for each in self.tensors]
         head = {"schema": SCHEMA, "low": self.low, "steps": self.steps, "loss_scale": self.loss_scale}
         return json.dumps({**head, "tensors": rows})
 
@@ -110,20 +80,10 @@ class Statistics:
         Raises:
             MixdownError: the text is something else.
         """
-        try:
-            data = parsed(text)
-        except ValueError as broken:
-            raise MixdownError(f"These are no statistics: not JSON ({broken}).") from None
-        if not isinstance(data, dict) or data.pop("schema", None) != SCHEMA:
-            raise MixdownError(f"These are no statistics that mixdown can read: the schema should be {SCHEMA!r}.")
-        try:
-            stored = revived(_Stored, data, "the statistics")
-            tensors = tuple(Measured(**{**vars(row), "tally": Tally.from_dict(row.tally)}) for row in stored.tensors)
-        except MisfitError as misfit:
-            raise MixdownError(f"These statistics are broken: {misfit}.") from None
-        if not SMALLEST_SCALE <= stored.loss_scale <= LARGEST_SCALE:
-            raise MixdownError(f"These statistics are broken: {stored.loss_scale} is no loss scale.")
-        return cls(stored.low, stored.steps, stored.loss_scale, tensors)
+        found = read_document(cls, text, SCHEMA, "statistics file")
+        if not SMALLEST_SCALE <= found.loss_scale <= LARGEST_SCALE:
+            raise MixdownError(f"This statistics file is broken: {found.loss_scale} is no loss scale.")
+        return found
 
     def save(self, path: str | Path) -> Path:
         """Write it as a page with histograms (`.html`), as JSON (`.json`) or as a table (`.txt`); returns the path.
@@ -131,34 +91,9 @@ class Statistics:
         Raises:
             MixdownError: the name ends in something else.
         """
-        writers: dict[str, Callable[[], str]] = {
-            ".html": lambda: statistics_page(self),
-            ".json": self.to_json,
-            ".txt": lambda: str(self),
-        }
+        writers: dict[str, Callable[[], str]] = {".html": self.to_html, ".json": self.to_json, ".txt": self.__str__}
         target = Path(path)
         if target.suffix not in writers:
             raise MixdownError(f"Statistics are saved as .html, .json or .txt, not as {target.name!r}.")
         target.write_text(writers[target.suffix](), "utf-8")
         return target
-
-
-@dataclass(frozen=True)
-class _StoredTensor:
-    """A tensor as JSON has it."""
-
-    op: str
-    kind: str
-    output: int
-    function: str
-    tally: dict[str, Any]
-
-
-@dataclass(frozen=True)
-class _Stored:
-    """Statistics as JSON has them."""
-
-    low: str
-    steps: int
-    loss_scale: float
-    tensors: tuple[_StoredTensor, ...]

@@ -1,6 +1,6 @@
-"""From the sizes of gradients to a loss scale: which fixed one to take, and where a dynamic one will settle.
+"""The loss scale that measured gradients need, fixed or dynamic: `advise`.
 
-A scale is a power of two: it moves exponents and touches no digit.
+A scale is a power of two: multiplying with it changes exponents only, so that no digit is lost.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ HEADROOM = 3
 """How many powers of two a fixed scale keeps between the largest gradient seen and the largest float16."""
 
 CEILING = 2.0**40
-"""No scale above: the scaled loss itself, in float32, must stay finite with much to spare."""
+"""The largest scale that is advised: the scaled loss itself must stay far below the largest float32."""
 
 DYNAMIC_START = 2.0**15
 
 
 @dataclass(frozen=True)
 class ScaleAdvice:
-    """What loss scale these gradients need.
+    """The loss scale that gradients need.
 
     Attributes:
-        fixed: the scale to take for a fixed one.
-        dynamic: where a dynamic scale settles: the largest that these gradients do not overflow with.
+        fixed: the fixed scale to use.
+        dynamic: where a dynamic scale settles: the largest with which these gradients do not overflow.
         start_skips: how many steps a dynamic scale that starts at 2**15 skips before it gets there.
         flushed: the share of non-zero gradient numbers that float16 turns into zero without any scale.
         flushed_then: the same with the fixed scale.
@@ -54,7 +54,8 @@ class ScaleAdvice:
 def advise(tallies: Iterable[Tally], loss_scale: float = 1.0) -> ScaleAdvice | None:
     """The loss scale for gradients that were measured under `loss_scale`; None if all of them are zero.
 
-    The fixed scale is the smallest that makes every gradient a normal float16, unless the largest stands against it.
+    The fixed scale is the smallest that makes every gradient a normal float16, or less if the largest gradient would
+    come too close to overflow.
     """
     seen = [tally for tally in tallies if tally.min_nonzero is not None]
     if not seen:

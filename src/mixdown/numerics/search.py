@@ -1,6 +1,6 @@
-"""The smallest set of ops to keep full, found by few runs. Start with `smallest_kept`.
+"""A small set of ops that must stay in float32, found with few runs. Start with `smallest_kept`.
 
-The ops stand in a fixed order. The shortest prefix of them that is enough to keep ends with an op that is needed: it is
+The ops have a fixed order. The shortest prefix of them that is enough to keep ends with an op that is needed: it is
 found by halving. It is kept from then on, and the search goes on before it, until what was found is enough. With k ops
 needed among n that takes at most k * (ceil(log2 n) + 1) + 1 runs.
 """
@@ -16,7 +16,7 @@ Item = TypeVar("Item", bound="Hashable")
 
 
 class Trials(Generic[Item]):
-    """Answers of `passes`, each asked for once."""
+    """Results of a test function, which is run once for each set."""
 
     def __init__(self, passes: Callable[[frozenset[Item]], bool]) -> None:
         self._passes = passes
@@ -24,7 +24,7 @@ class Trials(Generic[Item]):
         self.runs = 0
 
     def note(self, kept: frozenset[Item], *, passes: bool) -> None:
-        """Note an answer that is known without asking."""
+        """Record a result that is known without a run."""
         self._known[kept] = passes
 
     def __call__(self, kept: frozenset[Item]) -> bool:
@@ -38,8 +38,7 @@ class Trials(Generic[Item]):
 def smallest_kept(items: Sequence[Item], passes: Callable[[frozenset[Item]], bool]) -> tuple[list[Item], int]:
     """The items to keep so that `passes`, and how many runs it took to find them.
 
-    Keeping all is taken to pass: it is what everything is compared with. Where keeping more never hurts, no item of the
-    result can be left out.
+    Keeping all is assumed to pass. If keeping more never makes a set fail, no item of the result can be left out.
     """
     trials = Trials(passes)
     trials.note(frozenset(items), passes=True)

@@ -1,4 +1,7 @@
-"""The numbers of one tensor, counted: how large, how many of them zero, and how many a 16-bit format would lose."""
+"""The numbers of one tensor, counted: how large, how many of them zero, and how many a 16-bit format would lose.
+
+Start with `Tally`.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 from mixdown.errors import MisfitError
 from mixdown.numerics.formats import BIAS, BOUNDARIES, EXPONENTS, FORMATS, INF, NAN, NONZERO, value_of
-from mixdown.untrusted.typed import revived
+from mixdown.numerics.tensors import TensorRow, percent
+from mixdown.untrusted.typed import from_json_data
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from mixdown.numerics.formats import Format
 
-PLACES = frozenset(map(str, range(EXPONENTS)))
-"""The exponents of a float32, as JSON has them."""
+EXPONENT_KEYS = frozenset(map(str, range(EXPONENTS)))
+"""The exponents of a float32, as JSON writes them."""
+
+LOSSES = ("flushed", "subnormal", "overflowed")
+"""The fields of `Losses`."""
 
 
 @dataclass(frozen=True)
@@ -29,19 +36,19 @@ class Losses:
 
 @dataclass(frozen=True)
 class Tally:
-    """What was counted, over one or many executions."""
+    """Counts of the numbers of one tensor, over one or many executions."""
 
     elements: int
     histogram: tuple[int, ...]
-    """How many have each float32 exponent, once rounded to float16 if that can hold them. The first place is for zeros
-    and for what is subnormal in float32, the last for Inf and NaN."""
+    """How many have each float32 exponent, once rounded to float16 if that can hold them. The first entry counts zeros
+    and float32 subnormals, the last Inf and NaN."""
     at_least: tuple[int, ...]  # how many reach each of BOUNDARIES
     largest_bits: int  # of the finite ones, 0 if there is none but zero
     smallest_bits: int  # of the finite, non-zero ones, INF if there is none
 
     @classmethod
     def from_vector(cls, vector: Sequence[int]) -> Tally:
-        """What the probe sent: the histogram, the counts at the boundaries, the largest, the smallest but zero."""
+        """From what a probe returns: histogram, counts at the boundaries, largest bits, smallest bits above zero."""
         histogram = tuple(vector[:EXPONENTS])
         *counts, largest, smallest = vector[EXPONENTS:]
         return cls(sum(histogram), histogram, tuple(counts), max(largest, 0), min(smallest or INF, INF))
@@ -85,7 +92,7 @@ class Tally:
         return value_of(self.smallest_bits) if self.smallest_bits < INF else None
 
     def losses(self, low: Format | str) -> Losses:
-        """What a format would do to these numbers."""
+        """How many of these numbers a format would change for the worse."""
         low = FORMATS[low] if isinstance(low, str) else low
         kept, normal = self.reaching(low.kept), self.reaching(low.normal)
         return Losses(self.reaching(NONZERO) - kept, kept - normal, self.reaching(low.too_large) - self.reaching(INF))
@@ -98,13 +105,19 @@ class Tally:
         """How many non-zero normal numbers are smaller than two to the power of `exponent`."""
         return sum(self.histogram[1 : max(1, exponent + BIAS)])
 
+    def cells(self) -> list[str]:
+        """The row of a table: elements, range, and the shares that each format would lose."""
+        smallest = "-" if self.min_nonzero is None else f"{self.min_nonzero:.3g}"
+        losses = [percent(self.share(count)) for low in FORMATS for count in vars(self.losses(low)).values()]
+        return [f"{self.elements}", f"{self.max_abs:.3g}", smallest, *losses]
+
     @property
     def exponents(self) -> dict[int, int]:
         """How many numbers there are per power of two, for those that occur; zeros, Inf and NaN left out."""
         return {at - BIAS: n for at, n in enumerate(self.histogram) if n and 0 < at < EXPONENTS - 1}
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, for JSON; the histogram without its empty places."""
+        """Plain data, for JSON; the histogram without its zeros."""
         return {
             "elements": self.elements,
             "histogram": {str(at): n for at, n in enumerate(self.histogram) if n},
@@ -120,16 +133,16 @@ class Tally:
         Raises:
             MisfitError: it is something else.
         """
-        stored = revived(_Stored, data, "the tally")
+        stored = from_json_data(_StoredTally, data)
         for holds, problem in _conditions(stored):
             if not holds:
-                raise MisfitError("the tally", problem)
+                raise MisfitError("", problem)
         histogram = tuple(stored.histogram.get(str(at), 0) for at in range(EXPONENTS))
         return cls(stored.elements, histogram, stored.at_least, stored.largest_bits, stored.smallest_bits)
 
 
 @dataclass(frozen=True)
-class _Stored:
+class _StoredTally:
     """A tally as JSON has it."""
 
     elements: int
@@ -139,9 +152,9 @@ class _Stored:
     smallest_bits: int
 
 
-def _conditions(stored: _Stored) -> Iterator[tuple[bool, str]]:
-    """What is true of every tally that was counted, and what is wrong with one of which it is not."""
-    known = stored.histogram.keys() <= PLACES and len(stored.at_least) == len(BOUNDARIES)
+def _conditions(stored: _StoredTally) -> Iterator[tuple[bool, str]]:
+    """What holds for every tally that was counted, each with the problem of one for which it does not."""
+    known = stored.histogram.keys() <= EXPONENT_KEYS and len(stored.at_least) == len(BOUNDARIES)
     yield known, "counts numbers that do not exist"
     counts = [*stored.histogram.values(), *stored.at_least]
     sums_up = sum(stored.histogram.values()) == stored.elements
@@ -149,3 +162,14 @@ def _conditions(stored: _Stored) -> Iterator[tuple[bool, str]]:
     largest, smallest = stored.largest_bits, stored.smallest_bits
     ordered = 0 < smallest <= largest < INF and stored.at_least[BOUNDARIES.index(NONZERO)] > 0
     yield ordered or (smallest, largest) == (INF, 0), "has a largest or smallest number that does not exist"
+
+
+@dataclass(frozen=True)
+class MeasuredTensor(TensorRow):
+    """One tensor and its numbers."""
+
+    tally: Tally
+
+    def losses(self, low: str) -> Losses:
+        """How many of its numbers "float16" or "bfloat16" would change for the worse."""
+        return self.tally.losses(low)

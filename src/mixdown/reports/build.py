@@ -1,4 +1,4 @@
-"""A plan into the rows of a report. Start with `graph_report`."""
+"""Turns a plan into the rows of a report: `graph_report`."""
 
 from __future__ import annotations
 
@@ -17,18 +17,25 @@ if TYPE_CHECKING:
     from mixdown.core import Plan
 
 KEPT = "kept"
-KEPT_REASON = "it was in the session before the graph grew, and what a session has keeps its type"
+KEPT_REASON = "the session had it before the graph grew, and ops that a session has keep their dtype"
 
 
 class Facts(NamedTuple):
     """What a host knows of a graph beyond what a plan needs."""
 
-    sources: Sequence[str] = ()  # per op, the line of the program that made it
+    sources: Sequence[str] = ()  # per op, the line of the user's program that made it
     products: Sequence[Product] = ()
 
 
 def graph_report(plan: Plan, name: str, kind: str, facts: Facts | None = None) -> GraphReport:
-    """Everything a plan decided, and why, as rows."""
+    """All decisions of a plan with their reasons, and the casts they need, as rows.
+
+    Args:
+        plan: the plan.
+        name: of the graph.
+        kind: of the graph: "function", "session" or "graph".
+        facts: what the host knows of the graph.
+    """
     facts = facts or Facts()
     ops = [_op_row(plan, index, inputs, facts) for index, inputs in enumerate(_inputs(plan))]
     low = {site.op for site, paint in zip(plan.graph.sites, plan.paints, strict=True) if paint is Paint.LOW}
@@ -63,21 +70,21 @@ def _op_row(plan: Plan, index: int, inputs: tuple[int, ...], facts: Facts) -> Op
 
 def _site_row(plan: Plan, site: int) -> SiteRow:
     graph, stroke, paint = plan.graph, plan.strokes[site][-1], plan.paints[site]
-    kept = stroke.paint is not paint  # a session's plan may have to live with what the session already has
-    because = () if kept else causes(plan.scene, plan.strokes, site)
+    kept = stroke.paint is not paint  # a session cannot change the dtypes of ops that it has already run
+    because = () if kept else causes(plan.view, plan.strokes, site)
     return SiteRow(
         attribute=graph.sites[site].attribute,
         dtype=_dtype(plan, paint),
-        category=plan.scene.categories[site].value,
+        category=plan.view.categories[site].value,
         stage=KEPT if kept else stroke.stage,
-        reason=KEPT_REASON if kept else reason(plan.scene, plan.strokes, site),
+        reason=KEPT_REASON if kept else reason(plan.view, plan.strokes, site),
         because=tuple(graph.sites[cause].op for cause in because),
         because_of=tuple(graph.ops[graph.sites[cause].op].sites.index(cause) for cause in because),
     )
 
 
 def _crossings(plan: Plan) -> Iterator[tuple[int, Paint]]:
-    """Every value that is read in another paint than it is made in: there stands a cast."""
+    """Every tensor that is read in another paint than it is made in, with that paint: it needs a cast."""
     for index, tensor in enumerate(plan.graph.tensors):
         made = plan.paints[tensor.site]
         if wanted := next((plan.paints[site] for site in tensor.consumers if plan.paints[site] is not made), None):
@@ -86,7 +93,7 @@ def _crossings(plan: Plan) -> Iterator[tuple[int, Paint]]:
 
 def _cast_row(plan: Plan, index: int, to: Paint) -> CastRow:
     tensor, shape = plan.graph.tensors[index], plan.graph.shapes[index] if plan.graph.shapes else None
-    moved = plan.scene.prices.elements(index) * CAST_BYTES if is_known(shape) else None
+    moved = plan.view.prices.elements(index) * CAST_BYTES if is_known(shape) else None
     return CastRow(tensor.name, plan.graph.sites[tensor.site].op, _dtype(plan, to), moved)
 
 

@@ -1,20 +1,20 @@
-"""The chain of causes of an op, read off the rows of a report. `why` says what `Plan.why` says, without the plan."""
+"""The chain of causes behind the dtype of an op, from the rows of a report: `why`. `Plan.why` does it from a plan."""
 
 from __future__ import annotations
 
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from mixdown.untrusted.escaped import harmless
+from mixdown.untrusted.escaped import escaped
 
 if TYPE_CHECKING:
-    from mixdown.reports.model import GraphReport, OpRow, Report
+    from mixdown.reports.model import GraphReport, OpRow, ReportData
 
-Place = tuple[int, int]
-"""A site: the index of its op, and which of the op's sites it is."""
+SiteIndex = tuple[int, int]
+"""The index of an op, and which of its sites."""
 
 
-def why(report: Report, name: str) -> str:
+def why(report: ReportData, name: str) -> str:
     """The decisions on an op and what caused them, in every graph that has it."""
     found = [(graph, index) for graph in report.graphs for index, op in enumerate(graph.ops) if name in _names(op)]
     if not found:
@@ -23,7 +23,7 @@ def why(report: Report, name: str) -> str:
     lines = [
         line for graph, op in found for line in ((f"In {graph.name}:",) if several else ()) + tuple(chain(graph, op))
     ]
-    return "\n".join(map(harmless, lines))
+    return "\n".join(map(escaped, lines))
 
 
 def chain(graph: GraphReport, index: int) -> list[str]:
@@ -33,7 +33,7 @@ def chain(graph: GraphReport, index: int) -> list[str]:
     return [*lines, f"  It was made at {op.source}."] if op.source else lines
 
 
-def _site_chain(graph: GraphReport, start: Place) -> list[str]:
+def _site_chain(graph: GraphReport, start: SiteIndex) -> list[str]:
     queue, seen, lines = [start], {start}, []
     for index, position in queue:
         op, site = graph.ops[index], graph.ops[index].sites[position]
@@ -54,8 +54,8 @@ def _label(op: OpRow, position: int) -> str:
     return f"{label}.{op.sites[position].attribute}" if len(op.sites) > 1 else label
 
 
-def _suggestion(report: Report, name: str) -> str:
-    """The names that end alike, or else look alike."""
+def _suggestion(report: ReportData, name: str) -> str:
+    """The ops whose names end with the name, or else those with similar names."""
     names = {op.name for graph in report.graphs for op in graph.ops}
     close = sorted(known for known in names if known.endswith(f"/{name}")) or get_close_matches(name, names, n=3)
     return f" Did you mean {' or '.join(map(repr, close[:3]))}?" if close else ""

@@ -1,4 +1,4 @@
-"""What differs between two reports: ops whose dtype changed, and casts that came or went. Start with `compare`."""
+"""What differs between two reports: dtypes, casts and ops. Start with `compare`."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mixdown.reports.model import CastRow, GraphReport, OpRow, Report, SiteRow
-    from mixdown.reports.totals import Totals
+    from mixdown.reports.model import CastRow, GraphReport, OpRow, ReportData, SiteRow, Totals
 
+GraphKey = tuple[str, int]  # name, and how many graphs of that name stand before: a function may be traced repeatedly
 SiteKey = tuple[str, str, str]  # function, op and attribute
 CastKey = tuple[str, str]  # tensor and direction
 
 
 @dataclass(frozen=True)
 class Change:
-    """One site that has another dtype than before, with both reasons."""
+    """One site whose dtype changed, with both reasons."""
 
     op: str
     function: str
@@ -47,36 +47,33 @@ class GraphComparison:
         return not (self.changes or self.casts_added or self.casts_removed or self.ops_added or self.ops_removed)
 
 
-def compare(before: Report, after: Report) -> tuple[GraphComparison, ...]:
+def compare(before: ReportData, after: ReportData) -> tuple[GraphComparison, ...]:
     """Every graph that both reports hold, in the order of the later one.
 
-    Graphs belong together by name; two reports of one graph each are compared whatever the names.
+    Graphs are paired by name; two reports of one graph each are compared whatever the names.
     """
-    return tuple(_compare_graphs(first, second) for first, second in _pairs(before, after))
+    first, second = _keyed(before, after)
+    return tuple(_compare_graphs(first[key], graph) for key, graph in second.items() if key in first)
 
 
-def unpaired(before: Report, after: Report) -> tuple[list[str], list[str]]:
+def unpaired(before: ReportData, after: ReportData) -> tuple[list[str], list[str]]:
     """The names of the graphs that only the earlier report holds, and of those that only the later one does."""
-    if len(before.graphs) == len(after.graphs) == 1:
-        return [], []
-    first, second = (dict(_numbered(report)) for report in (before, after))
+    first, second = _keyed(before, after)
     return [key[0] for key in first if key not in second], [key[0] for key in second if key not in first]
 
 
-def _pairs(before: Report, after: Report) -> list[tuple[GraphReport, GraphReport]]:
-    if len(before.graphs) == len(after.graphs) == 1:
-        return [(before.graphs[0], after.graphs[0])]
-    first, second = (dict(_numbered(report)) for report in (before, after))
-    return [(first[key], graph) for key, graph in second.items() if key in first]
-
-
-def _numbered(report: Report) -> list[tuple[tuple[str, int], GraphReport]]:
-    """The graphs by name and, since a function may be traced more than once, by their turn under that name."""
-    seen: Counter[str] = Counter()
+def _keyed(*reports: ReportData) -> list[dict[GraphKey, GraphReport]]:
+    """The graphs of each report by the keys that pair them."""
+    if all(len(report.graphs) == 1 for report in reports):
+        return [{("", 0): report.graphs[0]} for report in reports]
     out = []
-    for graph in report.graphs:
-        out.append(((graph.name, seen[graph.name]), graph))
-        seen[graph.name] += 1
+    for report in reports:
+        seen: Counter[str] = Counter()
+        keyed = {}
+        for graph in report.graphs:
+            keyed[graph.name, seen[graph.name]] = graph
+            seen[graph.name] += 1
+        out.append(keyed)
     return out
 
 
@@ -97,18 +94,9 @@ def _compare_graphs(before: GraphReport, after: GraphReport) -> GraphComparison:
 
 def _changes(old: dict[SiteKey, tuple[OpRow, SiteRow]], new: dict[SiteKey, tuple[OpRow, SiteRow]]) -> list[Change]:
     return [
-        Change(
-            op.name,
-            op.function,
-            op.kind,
-            site.attribute,
-            old[key][1].dtype,
-            site.dtype,
-            old[key][1].reason,
-            site.reason,
-        )
+        Change(op.name, op.function, op.kind, site.attribute, was.dtype, site.dtype, was.reason, site.reason)
         for key, (op, site) in new.items()
-        if key in old and old[key][1].dtype != site.dtype
+        if key in old and (was := old[key][1]).dtype != site.dtype
     ]
 
 
@@ -117,7 +105,7 @@ def _sites(graph: GraphReport) -> dict[SiteKey, tuple[OpRow, SiteRow]]:
 
 
 def _casts(graph: GraphReport) -> dict[CastKey, CastRow]:
-    """Tensor names of functions repeat only where the functions do, so the function of the op counts too."""
+    """Casts by tensor and direction. Functions may have tensors of the same name, so the key names the function."""
     return {(f"{graph.ops[cast.op].function}\0{cast.tensor}", cast.to): cast for cast in graph.casts}
 
 

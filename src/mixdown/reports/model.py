@@ -1,38 +1,37 @@
-"""What a report holds: plain frozen data that goes to JSON and comes back equal. Start with `Report`."""
+"""What a report holds: frozen dataclasses that are written to JSON and read back equal. Start with `ReportData`.
+
+The functions that render, compare and explain reports take these; `mixdown.reports.report` puts them on one class.
+"""
 
 from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, Self, TextIO
+from operator import add
+from typing import TYPE_CHECKING, Any, Self
 
-from mixdown.errors import MisfitError, ReportError
-from mixdown.reports.chain import why
-from mixdown.reports.rendering.plain_text import text
-from mixdown.reports.rendering.show import show
-from mixdown.reports.save import save
-from mixdown.reports.totals import Totals, by_kind, by_layer, totals
-from mixdown.untrusted.json_text import parsed
-from mixdown.untrusted.typed import revived
+from mixdown.errors import ReportError
+from mixdown.rules.op_names import layers
+from mixdown.untrusted.typed import read_document
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Sequence
 
 SCHEMA = "mixdown-report/1"
-"""Name and version of the JSON that `Report.to_json` writes; `Report.from_json` reads this one only."""
+"""Name and version of the JSON that `to_json` writes; `from_json` reads this one only."""
 
 
 @dataclass(frozen=True)
 class SiteRow:
-    """One site of an op: what it was, what it became, and why."""
+    """One site of an op (ports that must have the same dtype): its dtype after the rewrite, and why."""
 
     attribute: str
-    dtype: str  # after the rewrite; before it was float32
+    dtype: str  # after the rewrite; before, it was float32
     category: str
     stage: str
     reason: str
-    because: tuple[int, ...] = ()  # indices of the ops that caused it,
+    because: tuple[int, ...] = ()  # indices of the ops that are the cause,
     because_of: tuple[int, ...] = ()  # and which site of each
 
 
@@ -45,28 +44,42 @@ class OpRow:
     function: str  # the function it stands in, "" for the outermost graph
     sites: tuple[SiteRow, ...]
     inputs: tuple[int, ...] = ()  # indices of the ops whose float32 values it reads
-    source: str = ""  # the user's line that made it, where the graph tells
+    source: str = ""  # the user's line that made it, if the graph records it
 
 
 @dataclass(frozen=True)
 class CastRow:
-    """One conversion that the rewrite inserts."""
+    """One cast that the rewrite inserts."""
 
     tensor: str
-    op: int  # index of the op whose value it converts
+    op: int  # index of the op whose output it converts
     to: str
-    bytes: int | None  # read and written together; None where the shape is not known
+    bytes: int | None  # read and written, together; None if the shape is not known
 
 
 @dataclass(frozen=True)
 class Advice:
-    """A dimension of a layer that Tensor Cores do not like."""
+    """A dimension of a layer that makes Tensor Cores slow."""
 
     layer: str
     dimension: str  # "batch size", "input size", ...
     size: int
-    better: int  # the nearest size that they like
-    ops: tuple[str, ...] = ()  # the low ops that have it
+    better: int  # the nearest size that does not
+    ops: tuple[str, ...] = ()  # the 16-bit ops that have it
+
+
+@dataclass(frozen=True)
+class Totals:
+    """How many ops there are, how many of them run in 16 bits, and the casts behind them."""
+
+    ops: int = 0
+    low_ops: int = 0
+    casts: int = 0
+    bytes: int = 0  # of the casts whose size is known
+    unsized_casts: int = 0
+
+    def __add__(self, other: Totals) -> Totals:
+        return Totals(*map(add, vars(self).values(), vars(other).values()))
 
 
 @dataclass(frozen=True)
@@ -75,7 +88,7 @@ class GraphReport:
 
     name: str
     kind: str  # "function", "session" or "graph"
-    low: str
+    low: str  # the 16-bit dtype
     rewritten: bool
     reason: str  # why it was left alone, if it was
     policy: dict[str, Any] = field(default_factory=dict)
@@ -85,21 +98,34 @@ class GraphReport:
 
     @property
     def low_ops(self) -> list[OpRow]:
-        """The ops of which any part became low."""
+        """The ops of which any site runs in 16 bits."""
         return [op for op in self.ops if any(site.dtype == self.low for site in op.sites)]
 
     @property
     def totals(self) -> Totals:
-        """The graph in numbers."""
-        return totals(self)
+        """The numbers of the whole graph."""
+        return sum(self._per_op(), Totals())
 
     def by_kind(self) -> dict[str, Totals]:
         """The numbers of every kind of op, the most frequent first."""
-        return by_kind(self)
+        return self._grouped([op.kind for op in self.ops])
 
     def by_layer(self) -> dict[str, Totals]:
-        """The numbers of every layer (the scope an op stands in, gradients with what they are gradients of)."""
-        return by_layer(self)
+        """The numbers of every layer, that with the most ops first; gradients count for the layer they belong to."""
+        return self._grouped(layers([op.name for op in self.ops]))
+
+    def _grouped(self, groups: Sequence[str]) -> dict[str, Totals]:
+        out: dict[str, Totals] = {}
+        for group, one in zip(groups, self._per_op(), strict=True):
+            out[group] = out.get(group, Totals()) + one
+        return dict(sorted(out.items(), key=lambda item: (-item[1].ops, item[0])))
+
+    def _per_op(self) -> list[Totals]:
+        """Per op, itself and the casts of its outputs."""
+        out = [Totals(1, int(any(site.dtype == self.low for site in op.sites))) for op in self.ops]
+        for cast in self.casts:
+            out[cast.op] += Totals(casts=1, bytes=cast.bytes or 0, unsized_casts=int(cast.bytes is None))
+        return out
 
 
 @dataclass(frozen=True)
@@ -112,18 +138,18 @@ class Skip:
 
 @dataclass(frozen=True)
 class ScalerReport:
-    """What one loss-scale optimizer went through."""
+    """The loss scale of one optimizer, step by step."""
 
     name: str
     loss_scale: float
     steps: int
     skipped_steps: int
-    timeline: tuple[tuple[int, float], ...] = ()  # the step from which on, and the scale
+    timeline: tuple[tuple[int, float], ...] = ()  # each change: the first step, and the scale from there on
     skips: tuple[Skip, ...] = ()
 
 
 @dataclass(frozen=True)
-class Report:
+class ReportData:
     """All that is known of a plan, or of a process."""
 
     title: str
@@ -132,36 +158,6 @@ class Report:
     scalers: tuple[ScalerReport, ...] = ()
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()  # what to know when reading it
-
-    def __str__(self) -> str:
-        return text(self)
-
-    def show(self, file: TextIO | None = None) -> None:
-        """Print it: with rich on a terminal, if that is installed, and as plain text elsewhere."""
-        show(self, file)
-
-    def why(self, op: str) -> str:
-        """The chain of causes behind the dtype of an op, for people.
-
-        Args:
-            op: the name of the op, followed by " in " and the function if several functions have one of that name.
-
-        Raises:
-            KeyError: no graph of the report has such an op with a float32 port.
-        """
-        return why(self, op)
-
-    def save(self, path: str | Path, *, compared: Report | None = None) -> Path:
-        """Write it as a page (`.html`), as JSON (`.json`) or as text (`.txt`); returns the path.
-
-        Args:
-            path: the file to write.
-            compared: an earlier report; a page then also shows what changed since.
-
-        Raises:
-            ValueError: the name ends in something else.
-        """
-        return save(self, path, compared)
 
     def to_json(self) -> str:
         """The report as JSON text."""
@@ -174,24 +170,14 @@ class Report:
         Raises:
             ReportError: the text is no report, or of another version.
         """
-        try:
-            data = parsed(text)
-        except ValueError as broken:
-            raise ReportError(f"This is not a report: it is not JSON ({broken}).") from None
-        schema = data.pop("schema", None) if isinstance(data, dict) else None
-        if schema != SCHEMA:
-            raise ReportError(f"This is not a report that mixdown can read: its schema is {schema!r}, not {SCHEMA!r}.")
-        try:
-            report = revived(cls, data, "the report")
-        except MisfitError as misfit:
-            raise ReportError(f"This report is broken: {misfit}.") from None
+        report = read_document(cls, text, SCHEMA, "report", ReportError)
         for graph in report.graphs:
             _refuse_dangling(graph)
         return report
 
 
 def _refuse_dangling(graph: GraphReport) -> None:
-    """Refuse rows that point to rows which are not there."""
+    """Refuse rows whose indices point to rows that do not exist."""
     ops = range(len(graph.ops))
     places = {(op, site) for op in ops for site in range(len(graph.ops[op].sites))}
     for op in graph.ops:

@@ -1,4 +1,8 @@
-"""Rule sets: which kinds of op are safe in 16 bits. Pure data; a named set never changes under a user."""
+"""Which kinds of op are safe in 16 bits, and what each kind does: pure data, one file a host or release.
+
+In: the name of a rule set and a 16-bit dtype; out: a `RuleSet` with its lists and traits. The door is `RULE_SETS`.
+A named set never changes under a user.
+"""
 
 from functools import cache
 from importlib.resources import files
@@ -8,8 +12,9 @@ from mixdown.rules.category import Category
 from mixdown.rules.documented import DOCUMENTED
 from mixdown.rules.rule_set import RuleSet
 from mixdown.rules.tensorflow_releases import TF_2_19, TF_2_21
+from mixdown.rules.traits import Traits
 
-__all__ = ["RULE_SETS", "Category", "RuleSet", "known_kinds"]
+__all__ = ["RULE_SETS", "Category", "RuleSet", "Traits", "known_kinds"]
 
 RULE_SETS = MappingProxyType({"documented": DOCUMENTED, "tf-2.19": TF_2_19, "tf-2.21": TF_2_21})
 """Name of the rule set -> low dtype -> rules."""
@@ -17,5 +22,5 @@ RULE_SETS = MappingProxyType({"documented": DOCUMENTED, "tf-2.19": TF_2_19, "tf-
 
 @cache
 def known_kinds() -> frozenset[str]:
-    """Every kind that TensorFlow 2.21 registers or a rule set names: what a policy may speak of."""
+    """Every kind that TensorFlow 2.21 registers or a rule set names: what a policy may name."""
     return frozenset(files(__package__).joinpath("tensorflow_kinds.txt").read_text("utf-8").split())

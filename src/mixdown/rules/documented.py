@@ -5,7 +5,8 @@ but it has fewer digits, so what sums or normalises stays full there too.
 """
 
 from mixdown.rules.rule_set import RuleSet, kinds
-from mixdown.rules.tensorflow_releases import FLOAT16_ALLOW, FLOAT16_CLEAR, FLOAT16_DENY, FLOAT16_INFER
+from mixdown.rules.tensorflow_releases import FLOAT16_ALLOW, FLOAT16_CLEAR, FLOAT16_DENY, FLOAT16_INFER, VARIABLES
+from mixdown.rules.tensorflow_traits import TRAITS
 
 # Promised to be denied ("numerically unsafe ... e.g. Softmax"), and denied by TensorFlow 1.14 to 2.0: an exponential or
 # a logarithm of float16's coarse values. Later releases moved them to infer without a word in the documentation.
@@ -42,7 +43,9 @@ _RULES = RuleSet(
     infer=(FLOAT16_INFER - EXPONENTIALS) | MISSED_ARITHMETIC,
     clear=FLOAT16_CLEAR | MISSED_MOVES,
     frozen_lists_stop_taint=False,  # a list in between does not make a denied op's result any safer
-    bounded_exponentials_are_harmless=True,
+    bounded_exponentials_are_safe=True,
     infer_follows_low=False,  # it made a plan depend on the order of nodes, and put the weight update into 16 bits
+    traits=TRAITS,
+    variables=VARIABLES,
 )
 DOCUMENTED = {"float16": _RULES, "bfloat16": _RULES}

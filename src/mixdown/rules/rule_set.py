@@ -1,4 +1,4 @@
-"""The shape of a rule set: four disjoint lists of op kinds and three switches."""
+"""The shape of a rule set: four disjoint lists of op kinds, three switches, and what else a host says of its kinds."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -6,6 +6,8 @@ from itertools import combinations
 from types import MappingProxyType
 
 from mixdown.rules.category import Category
+from mixdown.rules.list_variables import ListVariables
+from mixdown.rules.traits import Traits
 
 
 def kinds(names: str) -> frozenset[str]:
@@ -27,10 +29,14 @@ class RuleSet:
     clear: frozenset[str]
     frozen_lists_stop_taint: bool
     """A tensor list that must stay full passes on nothing of a denied op that writes to it."""
-    bounded_exponentials_are_harmless: bool
-    """Exp(-x^2), the derivative of Erf, yields at most 1: it stays full, and what follows it need not."""
+    bounded_exponentials_are_safe: bool
+    """A kind of `Traits.bounded` whose result is at most 1 stays full, but does not deny what follows it."""
     infer_follows_low: bool
     """An infer op directly after a low op, and after no denied one, is low too, even if no allow op follows it."""
+    traits: Traits
+    """What the kinds of the host do to memory and to variables."""
+    variables: ListVariables
+    """The environment variables by which a user edits the lists."""
 
     def __post_init__(self) -> None:
         lists = {"allow": self.allow, "deny": self.deny, "infer": self.infer, "clear": self.clear}

@@ -10,7 +10,22 @@ ones, so they stand here without a gate.
 
 from functools import partial
 
+from mixdown.rules.category import Category
+from mixdown.rules.list_variables import ListVariables
 from mixdown.rules.rule_set import RuleSet, kinds
+from mixdown.rules.tensorflow_traits import TRAITS
+
+# The variables by which TensorFlow's pass lets users edit its lists; the older name last, as TensorFlow applies them.
+VARIABLES = ListVariables(
+    prefix="TF_AUTO_MIXED_PRECISION_GRAPH_REWRITE_",
+    lists={
+        Category.ALLOW: ("ALLOWLIST", "WHITELIST"),
+        Category.INFER: ("INFERLIST", "GRAYLIST"),
+        Category.DENY: ("DENYLIST", "BLACKLIST"),
+        Category.CLEAR: ("CLEARLIST",),
+    },
+    force_all="unsafe_force_all",
+)
 
 # Allow: dominated by matrix products, fast in 16 bits and accumulated in float32 by the hardware.
 FLOAT16_ALLOW = kinds("""
@@ -79,7 +94,13 @@ BFLOAT16_CLEAR = FLOAT16_CLEAR - kinds("MaxPool3DGradGrad OneHot Size") | kinds(
 )
 
 # In these releases a list whose handle leaves the graph is denied before anything else, and stops what comes later.
-_rules = partial(RuleSet, frozen_lists_stop_taint=True, bounded_exponentials_are_harmless=False)
+_rules = partial(
+    RuleSet,
+    frozen_lists_stop_taint=True,
+    bounded_exponentials_are_safe=False,
+    traits=TRAITS,
+    variables=VARIABLES,
+)
 
 TF_2_19 = {
     "float16": _rules(FLOAT16_ALLOW, FLOAT16_DENY, FLOAT16_INFER, FLOAT16_CLEAR, infer_follows_low=False),

@@ -7,7 +7,7 @@ or NaN: `sound` then raises, if the user set a limit, or warns once.
 from mixdown.errors import LossScaleError, LossScaleWarning
 from mixdown.messages import warn
 from mixdown.scaling.machine import positive_integer
-from mixdown.untrusted.escaped import harmless
+from mixdown.untrusted.escaped import escaped
 
 WARN_AT = 50
 """Skips in a row after which a warning is given, once, when the user set no limit."""
@@ -47,4 +47,4 @@ def sound(skips_in_a_row: int, found: Offenders, *, skip_limit: int | None) -> N
 def trouble(skips_in_a_row: int, found: Offenders) -> str:
     """What went wrong, with the culprits by name."""
     culprits = ", ".join(f"{name} ({verdict})" for name, verdict in found) or "variables not recorded"
-    return harmless(f"{skips_in_a_row} steps in a row were skipped because gradients were not finite: {culprits}.")
+    return escaped(f"{skips_in_a_row} steps in a row were skipped because gradients were not finite: {culprits}.")

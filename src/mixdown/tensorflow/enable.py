@@ -1,8 +1,10 @@
-"""The one line: `enable_mixed_precision_graph_rewrite`, and its opposite."""
+"""Mixed precision for a whole program (`enable_mixed_precision_graph_rewrite`), or for a block or function of it."""
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
@@ -14,8 +16,11 @@ from mixdown.tensorflow.loss_scaling.loss_scale import LossScale
 from mixdown.tensorflow.loss_scaling.misuse import watch
 from mixdown.tensorflow.loss_scaling.optimizers import LossScaleOptimizer
 from mixdown.tensorflow.loss_scaling.optimizers.v1 import MixedPrecisionLossScaleOptimizer
-from mixdown.tensorflow.machine.gates import closed_gate, gate_warning, mixed_keras_policy
+from mixdown.tensorflow.machine.gates import mixed_keras_policy
 from mixdown.tensorflow.sessions import hook
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 
 def enable_mixed_precision_graph_rewrite(
@@ -26,7 +31,7 @@ def enable_mixed_precision_graph_rewrite(
     Args:
         opt: a Keras 3, tf_keras or `tf.compat.v1.train` optimizer. Train with the one that is returned.
         loss_scale: a number, "dynamic", or a `LossScale`.
-        policy: what may be low, and where; the default policy if None.
+        policy: what may run in 16 bits, and where; the default policy if None.
 
     Returns:
         The optimizer, wrapped so that small gradients do not vanish in 16 bits and bad steps are skipped.
@@ -34,10 +39,14 @@ def enable_mixed_precision_graph_rewrite(
     Raises:
         ValueError: a mixed Keras dtype policy is set, or `opt` is wrapped already.
         TypeError: `opt` is not an optimizer.
-        MixdownError: this TensorFlow does not take the call boundary that the rewrite needs.
+        MixdownError: this TensorFlow is not one that mixdown can put its hooks into.
     """
     policy = policy or Policy()
-    _refuse_keras_policy()
+    if conflict := mixed_keras_policy():
+        raise ValueError(
+            f"The dtype policy {conflict} is set for all layers: it and the rewrite cannot both choose precisions. "
+            f"Set the policy 'float32' again, or do not enable the rewrite."
+        )
     if tf.inside_function():
         warn(
             "Mixed precision is being enabled inside a tf.function, where this line runs only while the function is "
@@ -47,9 +56,7 @@ def enable_mixed_precision_graph_rewrite(
         warn("There are sessions already: they stay in float32. Enable mixed precision before you make a session.")
     wrapped = _wrap(opt, loss_scale)
     install()
-    if gate := closed_gate(policy):
-        warn(gate_warning(policy, gate))
-    switch.set(on=True, policy=None if gate else policy)
+    switch.set(on=True, policy=policy if active_policy.has_effect(policy) else None)
     watch(wrapped)
     return wrapped
 
@@ -61,26 +68,54 @@ def disable_mixed_precision_graph_rewrite() -> None:
     switch.set(on=False, policy=None)
 
 
+@contextmanager
+def rewriting(policy: Policy | None = None) -> Iterator[None]:
+    """Run what this thread calls inside the `with` block in mixed precision, and nothing else.
+
+    Args:
+        policy: what may run in 16 bits, and where; the default policy if None.
+    """
+    policy = policy or Policy()
+    install()
+    with active_policy.scope(policy if active_policy.has_effect(policy) else None):
+        yield
+
+
+def rewrite(policy: Policy | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorate one function, by preference a tf.function: its calls run in mixed precision, others do not.
+
+    Args:
+        policy: what may run in 16 bits, and where; the default policy if None.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if tf.inside_function():
+                warn(
+                    f"{getattr(function, '__name__', function)} is decorated with mixdown.rewrite, but called inside "
+                    f"another tf.function: decorate the outermost one."
+                )
+            with rewriting(policy):
+                return function(*args, **kwargs)
+
+        return call
+
+    return decorate
+
+
 class Switch:
-    """Whether `enable` was called last, or `disable`; apart from the policy, because a gate may be closed."""
+    """Whether mixed precision is enabled; apart from the policy, which is None where no device takes part."""
 
     on = False
 
     def set(self, *, on: bool, policy: Policy | None) -> None:
-        """Note which was called, and put a policy in force for the process, or none."""
+        """Remember whether it is enabled, and put a policy in force for the process, or none."""
         self.on = on
         active_policy.set_process_policy(policy)
 
 
 switch = Switch()
-
-
-def _refuse_keras_policy() -> None:
-    if conflict := mixed_keras_policy():
-        raise ValueError(
-            f"The dtype policy {conflict} is set for all layers: it and the rewrite cannot both choose precisions. "
-            f"Set the policy 'float32' again, or do not enable the rewrite."
-        )
 
 
 def _wrap(opt: Any, loss_scale: float | str | LossScale) -> Any:

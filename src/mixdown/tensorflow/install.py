@@ -1,4 +1,4 @@
-"""The hooks in TensorFlow, put in together and proved before they are trusted."""
+"""The hooks in TensorFlow, for calls and for sessions: put in together, and tested before they are relied on."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ _lock = RLock()
 
 
 def install() -> None:
-    """Put the hooks into TensorFlow, and prove that calls really pass through them.
+    """Put the hooks into TensorFlow, and test that calls really pass through them.
 
     Raises:
-        MixdownError: this TensorFlow is not one that mixdown knows, or not as mixdown knows it. Nothing was changed.
+        MixdownError: this TensorFlow is not one that mixdown supports, or lacks what the hooks need. Nothing was
+            changed.
     """
     if not call_hook.installed():
         refuse_untested()
         refuse_missing()
     with _lock:
-        proved = _put_in()
-    if not proved:
+        in_place = _put_in()
+    if not in_place:
         raise MixdownError(
             f"TensorFlow {tf.__version__} does not call functions where mixdown expects it: nothing would change. "
             f"mixdown supports TensorFlow {TESTED}."
@@ -34,14 +35,14 @@ def install() -> None:
 
 
 def _put_in() -> bool:
-    """Put the hooks in and prove them; take them out again if that fails or is interrupted."""
-    proved = call_hook.installed()
+    """Put the hooks in and test them; take them out again if that fails or is interrupted."""
+    in_place = call_hook.installed()
     try:
         call_hook.install()
         hook.install(active_policy.current_policy)
-        proved = proved or call_hook.works()
+        in_place = in_place or call_hook.works()
     finally:
-        if not proved:
+        if not in_place:
             call_hook.uninstall()
             hook.uninstall()
-    return proved
+    return in_place

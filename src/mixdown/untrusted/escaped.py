@@ -1,14 +1,8 @@
-"""Names of ops may hold anything: what a terminal would obey is shown, not obeyed."""
+"""Escapes text before it is shown: op names may hold control characters, which a terminal would act on."""
 
 from __future__ import annotations
 
 
-def harmless(text: str) -> str:
-    """The text with every character that does not print as itself written as its number."""
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() else _escaped(char) for char in text)
-
-
-def _escaped(char: str) -> str:
-    return char.encode("unicode_escape").decode()
+def escaped(text: str) -> str:
+    """The text with every character that is not printable replaced by its escape sequence."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)

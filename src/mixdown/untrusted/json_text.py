@@ -1,4 +1,4 @@
-"""JSON that anybody may have written, parsed or refused: `parsed`."""
+"""Parses JSON from a file that anybody may have written, and refuses what is nested too deeply: `parsed`."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import json
 from typing import Any
 
 DEEPEST = 50
-"""So many lists and objects may stand inside each other; what mixdown writes stays far below."""
+"""How many lists and objects may be nested; what mixdown writes stays far below."""
+
+_TOO_DEEP = f"it nests more than {DEEPEST} levels deep"
 
 
 def parsed(text: str) -> Any:  # noqa: ANN401 - JSON is untyped
-    """What a JSON text says.
+    """The lists, objects and values that a JSON text holds.
 
     Raises:
-        ValueError: it is not JSON, or nests so deeply that nobody who reads it need be prepared for it.
+        ValueError: it is not JSON, or is nested so deeply that code which recurses into it could run out of stack.
     """
     try:
         data = json.loads(text)
@@ -24,11 +26,8 @@ def parsed(text: str) -> Any:  # noqa: ANN401 - JSON is untyped
     return data
 
 
-_TOO_DEEP = f"it nests more than {DEEPEST} levels deep"
-
-
 def _is_deeper_than(data: object, levels: int) -> bool:
-    """Level by level, not by recursion: it must not fall into the hole that it looks for."""
+    """Goes level by level: a recursive function could run out of stack itself."""
     level: list[Any] = [data]
     for _ in range(levels):
         level = [part for whole in level if isinstance(whole, dict | list) for part in _parts(whole)]

@@ -1,62 +1,129 @@
-"""Plain data from JSON into frozen dataclasses, every value checked against its annotation. Start with `revived`."""
+"""Builds frozen dataclasses from JSON and checks every value against its annotation. Start with `read_document`."""
 
 from __future__ import annotations
 
 from dataclasses import MISSING, fields, is_dataclass
+from enum import Enum, EnumType
 from functools import cache
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
-from mixdown.errors import MisfitError
+from mixdown.errors import MisfitError, MixdownError
+from mixdown.untrusted.json_text import parsed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 T = TypeVar("T")
 LARGEST = 2**127
-"""No whole number is larger: all of them fit a float, and none takes long to compute with."""
+"""The largest whole number that is accepted: all of them fit a float, and none takes long to compute with."""
 
 WORDS = {str: "text", int: "a whole number", float: "a number", bool: "true or false", NoneType: "null"}
-"""The types that plain values may have, in words."""
+"""The types that plain values may have, as error messages call them."""
 
 
-def revived(kind: type[T], data: object, place: str) -> T:
-    """An instance of a dataclass from what JSON made of it.
+def read_document(kind: type[T], text: str, schema: str, name: str, error: type[MixdownError] = MixdownError) -> T:
+    """An instance of a dataclass, from JSON text that also holds the name and version of its format.
 
     Args:
-        kind: the class. Its fields are text, numbers, objects, tuples of these, or other dataclasses.
-        data: what JSON made of it.
-        place: what the whole is called in errors.
+        kind: the class.
+        text: the JSON text.
+        schema: the value that the text must have under "schema".
+        name: what error messages call the document, such as "report".
+        error: the class of the errors.
+
+    Raises:
+        MixdownError: the text is not JSON, of another schema, or does not fit the class.
+    """
+    try:
+        data = parsed(text)
+    except ValueError as broken:
+        raise error(f"This is not a {name}: it is not JSON ({broken}).") from None
+    found = data.pop("schema", None) if isinstance(data, dict) else None
+    if found != schema:
+        raise error(f"This is not a {name} that mixdown can read: its schema is {found!r}, not {schema!r}.")
+    try:
+        return from_json_data(kind, data, f"the {name}")
+    except MisfitError as misfit:
+        raise error(f"This {name} is broken: {misfit}.") from None
+
+
+def to_json_data(value: Any) -> Any:  # noqa: ANN401 - JSON is untyped
+    """A dataclass, or whatever its fields may hold, as plain data for JSON; `from_json_data` reverses it."""
+    if is_dataclass(value):
+        return {field.name: to_json_data(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, frozenset):
+        return sorted(map(to_json_data, value))
+    return list(map(to_json_data, value)) if isinstance(value, tuple) else value
+
+
+def from_json_data(kind: type[T], data: object, place: str = "") -> T:
+    """An instance of a dataclass, from the parsed JSON of its `asdict`.
+
+    Args:
+        kind: the class. Its fields are text, numbers, enums, objects, tuples or frozen sets of these, or other
+            dataclasses. One that has a `from_dict` is read by that.
+        data: the parsed JSON.
+        place: what error messages call the whole.
 
     Raises:
         MisfitError: a field is unknown, missing or of another type.
     """
     try:
-        return cast("T", _reader(cast("Any", kind))(data))
+        return cast("T", _object_reader(cast("Any", kind))(data))
     except MisfitError as misfit:
-        raise MisfitError(f"{misfit.place} of {place}" if misfit.place else place, misfit.problem) from None
+        raise MisfitError(" of ".join(filter(None, (misfit.place, place))), misfit.problem) from None
 
 
 @cache
 def _reader(hint: Any) -> Callable[[Any], Any]:  # noqa: ANN401 - annotations are of many types
-    """What checks and converts a value with this annotation."""
+    """The function that checks and converts a value with this annotation."""
     if hint is Any:
         return lambda value: value
+    if hasattr(hint, "from_dict"):
+        return cast("Callable[[Any], Any]", hint.from_dict)
     if is_dataclass(hint):
-        return _object_reader(cast("type", hint))
-    if get_origin(hint) is tuple:
-        return _tuple_reader(*get_args(hint))
-    if get_origin(hint) is dict:
-        return _mapping_reader(_reader(get_args(hint)[1]))
+        return _object_reader(cast("Any", hint))
+    if isinstance(hint, EnumType):
+        return _enum_reader(hint)
+    if get_origin(hint) in CONTAINERS:
+        return CONTAINERS[get_origin(hint)](*get_args(hint))
     accepted = get_args(hint) if isinstance(hint, UnionType) else (hint,)
-    return _plain_reader(accepted)
+    is_plain = set(accepted) <= WORDS.keys()
+    return _plain_reader(accepted) if is_plain else _either_reader([_reader(each) for each in accepted])
+
+
+def _enum_reader(kind: EnumType) -> Callable[[Any], Any]:
+    values = [each.value for each in cast("Any", kind)]
+
+    def read(value: Any) -> Any:  # noqa: ANN401 - JSON is untyped
+        if value not in values:
+            raise MisfitError("", f"should be one of {', '.join(values)}")
+        return cast("Any", kind)(value)
+
+    return read
+
+
+def _either_reader(readers: list[Callable[[Any], Any]]) -> Callable[[Any], Any]:
+    def read(value: Any) -> Any:  # noqa: ANN401 - JSON is untyped
+        problems = []
+        for each in readers:
+            try:
+                return each(value)
+            except MisfitError as misfit:
+                problems.append(misfit.problem.removeprefix("should be "))
+        raise MisfitError("", f"should be {', or '.join(problems)}")
+
+    return read
 
 
 def _plain_reader(accepted: tuple[type, ...]) -> Callable[[Any], Any]:
-    types = {int, float} | set(accepted) if float in accepted else set(accepted)  # JSON writes 1.0 as it likes
+    types = {int, float} | set(accepted) if float in accepted else set(accepted)  # JSON may write 1.0 as 1
 
     def read(value: Any) -> Any:  # noqa: ANN401 - JSON is untyped
-        # Exactly of the type: to Python, true is a number.
+        # Compares types exactly: in Python, True is an int.
         if type(value) not in types or (type(value) is int and abs(value) > LARGEST):
             raise MisfitError("", f"should be {' or '.join(WORDS[each] for each in accepted)}")
         return value
@@ -77,7 +144,9 @@ def _tuple_reader(*items: Any) -> Callable[[Any], Any]:  # noqa: ANN401 - annota
     return read
 
 
-def _mapping_reader(read_value: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _mapping_reader(_: Any, item: Any) -> Callable[[Any], Any]:  # noqa: ANN401 - annotations are of many types
+    read_value = _reader(item)
+
     def read(value: Any) -> Any:  # noqa: ANN401 - JSON is untyped
         if not isinstance(value, dict):
             raise MisfitError("", "should be an object")
@@ -86,14 +155,29 @@ def _mapping_reader(read_value: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return read
 
 
-def _object_reader(kind: type) -> Callable[[Any], Any]:
+def _set_reader(item: Any) -> Callable[[Any], Any]:  # noqa: ANN401 - annotations are of many types
+    read_items = _tuple_reader(item, ...)
+    return lambda value: frozenset(read_items(value))
+
+
+CONTAINERS: dict[Any, Callable[..., Callable[[Any], Any]]] = {
+    dict: _mapping_reader,
+    frozenset: _set_reader,
+    tuple: _tuple_reader,
+}
+
+
+@cache
+def _object_reader(kind: Any) -> Callable[[Any], Any]:  # noqa: ANN401 - dataclasses have no common type
     hints = get_type_hints(kind)
     readers = {field.name: _reader(hints[field.name]) for field in fields(kind)}
     needed = [f.name for f in fields(kind) if f.default is MISSING and f.default_factory is MISSING]
 
     def read(value: Any) -> Any:  # noqa: ANN401 - JSON is untyped
-        if not isinstance(value, dict) or not value.keys() <= readers.keys():
-            raise MisfitError("", f"should have only {', '.join(sorted(readers))}")
+        if not isinstance(value, dict):
+            raise MisfitError("", "should be an object")
+        if unknown := sorted(value.keys() - readers.keys()):
+            raise MisfitError("", f"has no {', '.join(unknown)}; it has {', '.join(readers)}")
         if absent := [name for name in needed if name not in value]:
             raise MisfitError("", f"is incomplete: it has no {', '.join(absent)}")
         return kind(**{name: _inside(name, readers[name], part) for name, part in value.items()})
@@ -102,7 +186,7 @@ def _object_reader(kind: type) -> Callable[[Any], Any]:
 
 
 def _inside(name: str, read: Callable[[Any], Any], value: Any) -> Any:  # noqa: ANN401 - JSON is untyped
-    """Read a part; an error learns where that part stands."""
+    """Read a part of a value; an error gets the name of the part."""
     try:
         return read(value)
     except MisfitError as misfit:

@@ -8,6 +8,7 @@ from tests.goldens.language import parse
 from mixdown.core import Graph, Paint, Plan, Policy, make_plan
 from mixdown.core.pricing.fused_bytes import HINT
 from mixdown.core.pricing.moved_bytes import GUESS, Bond, Prices
+from mixdown.rules.tensorflow_traits import TRAITS
 
 N = 1000
 
@@ -25,7 +26,7 @@ def planned(*lines: str) -> Plan:
 def prices(plan: Plan, name: str) -> tuple[int, int]:
     """What the value of an op costs low and full, in bytes an element."""
     (site,) = (op.sites[0] for op in plan.graph.ops if op.name == name)
-    return plan.scene.prices.low(site) // N, plan.scene.prices.full(site) // N
+    return plan.view.prices.low(site) // N, plan.view.prices.full(site) // N
 
 
 def bonds(plan: Plan, maker: str, reader: str) -> list[tuple[int, bool]]:
@@ -34,7 +35,7 @@ def bonds(plan: Plan, maker: str, reader: str) -> list[tuple[int, bool]]:
     found = []
     for index, tensor in enumerate(plan.graph.tensors):
         if tensor.site == sites[maker]:
-            its = [bond for bond in plan.scene.prices.bonds(index) if bond.readers == (sites[reader],)]
+            its = [bond for bond in plan.view.prices.bonds(index) if bond.readers == (sites[reader],)]
             found += [(bond.price // N, bond.only_down) for bond in its if bond.price >= N]
     return found
 
@@ -137,7 +138,7 @@ def test_only_a_clear_op_is_drawn_to_its_readers_where_nothing_else_is_at_stake(
     plan = planned("a = MatMul(x, w)", f"r = {kind}(a)", "b = MatMul(r, w)")
     sites = {op.name: op.sites[0] for op in plan.graph.ops}
     (made,) = (index for index, tensor in enumerate(plan.graph.tensors) if tensor.site == sites["r"])
-    assert (Bond((sites["b"],), HINT) in plan.scene.prices.bonds(made)) is drawn
+    assert (Bond((sites["b"],), HINT) in plan.view.prices.bonds(made)) is drawn
 
 
 def test_a_cast_between_two_library_calls_finds_nothing_to_fuse_with() -> None:
@@ -147,17 +148,17 @@ def test_a_cast_between_two_library_calls_finds_nothing_to_fuse_with() -> None:
 
 def test_without_shapes_every_value_counts_as_a_square_of_the_guess() -> None:
     graph, _ = parse(["a = MatMul(x, w)"])
-    bare = Prices(Graph(graph.ops, graph.sites, graph.tensors))
+    bare = Prices(Graph(graph.ops, graph.sites, graph.tensors), TRAITS)
     assert bare.elements(0) == GUESS * GUESS
     assert bare.guessed() == 1
-    half = Prices(parse(["a = MatMul(x, w)", "shape x ? 3", "shape w 3 4"])[0])
+    half = Prices(parse(["a = MatMul(x, w)", "shape x ? 3", "shape w 3 4"])[0], TRAITS)
     assert [half.elements(index) for index in range(2)] == [3 * GUESS, 12]
     assert half.guessed() == 1
 
 
 def test_what_the_other_way_would_have_cost_counts_one_way_bonds_one_way() -> None:
     plan = planned("a = MatMul(x, w)", "n = Sqrt(a)", "r = Relu(n)", "p = Neg(r)", "q = Square(r)", "b = MatMul(q, w)")
-    prices_of = plan.scene.prices
+    prices_of = plan.view.prices
     now = prices_of.traffic(plan.paints).total
     for site, strokes in enumerate(plan.strokes):
         if strokes[-1].stage == "cut":
@@ -191,11 +192,11 @@ def test_a_bond_past_a_view_is_paid_whatever_the_view_is() -> None:
     plan = planned("t = Lgamma(x)", "v = Identity(t)", "a = MatMul(v, w)")
     sites = {op.name: op.sites[0] for op in plan.graph.ops}
     paints = [Paint.FULL] * len(plan.paints)
-    before = plan.scene.prices.traffic(paints).casts
+    before = plan.view.prices.traffic(paints).casts
     paints[sites["a"]] = Paint.LOW
-    full_view = plan.scene.prices.traffic(paints).casts - before
+    full_view = plan.view.prices.traffic(paints).casts - before
     paints[sites["v"]] = Paint.LOW
-    low_view = plan.scene.prices.traffic(paints).casts - before
+    low_view = plan.view.prices.traffic(paints).casts - before
     assert full_view // N == low_view // N == 2 + 2  # t with a, and w with a
 
 
@@ -203,10 +204,10 @@ def test_a_bond_past_a_view_is_paid_whatever_the_view_is() -> None:
 def test_only_a_sum_that_an_allow_op_reads_may_be_low_behind_a_denied_op(kind: str, *, relieved: bool) -> None:
     plan = planned("e = Exp(x)", f"s = {kind}(e, y)", "v = Reshape(s)", "a = MatMul(v, w)")
     (site,) = (op.sites[0] for op in plan.graph.ops if op.name == "s")
-    assert (site in plan.scene.relieved) is relieved
+    assert (site in plan.view.may_follow_denied) is relieved
     assert ("taint" in [stroke.stage for stroke in plan.strokes[site]]) is not relieved
 
 
 def test_a_sum_that_nobody_allowed_reads_is_not_relieved() -> None:
     plan = planned("e = Exp(x)", "s = AddN(e, y)", "t = Lgamma(s)")
-    assert plan.scene.relieved == set()
+    assert plan.view.may_follow_denied == set()

@@ -11,6 +11,7 @@ from mixdown.core import Graph, Policy, make_plan
 from mixdown.core.graph import ShapesOnDemand
 from mixdown.core.pricing.fused_bytes import FusedPrices
 from mixdown.core.pricing.moved_bytes import Prices
+from mixdown.rules.tensorflow_traits import TRAITS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -41,7 +42,12 @@ def prices(sort: type[Prices]) -> tuple[Prices, Asked, dict[str, int]]:
     shapes = Asked(len(graph.tensors))
     plan = make_plan(Graph(graph.ops, graph.sites, graph.tensors, shapes=shapes), Policy())
     shapes.expected = set()
-    its = FusedPrices(plan.scene) if sort is FusedPrices else Prices(plan.graph)
+    view = plan.view
+    its = (
+        FusedPrices(plan.graph, TRAITS, view.categories, view.supports)
+        if sort is FusedPrices
+        else Prices(plan.graph, TRAITS)
+    )
     return its, shapes, {op.name: op.sites[0] for op in plan.graph.ops}
 
 

@@ -24,12 +24,14 @@ if TYPE_CHECKING:
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 READY = bool(CHROMIUM and DRIVER and importlib.util.find_spec("selenium"))
 needs_chromium = pytest.mark.skipif(
-    not READY, reason="needs Chromium: apt-get install chromium chromium-driver, and pip install selenium"
+    not READY,
+    reason="the report's page needs Chromium: apt-get install chromium chromium-driver, and pip install selenium",
 )
 FLAGS = (
     "--headless=new",
     "--no-sandbox",
     "--disable-gpu",
+    "--disable-dev-shm-usage",  # it is small in containers
     "--disable-quic",
     "--no-first-run",
     "--disable-background-networking",

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.reports.samples import many, sample
 
-from mixdown.reports.model import GraphReport, OpRow, Report, SiteRow
+from mixdown.reports import Report
+from mixdown.reports.model import GraphReport, OpRow, SiteRow
 from mixdown.reports.rendering.page import SCRIPTS, _static, page
 
 DANGEROUS = ("</script>", "<script", "<!--", "-->", "<", "&lt;", "\\u003c", "$data", "`", "\u2028", "\ud800", "x")

@@ -8,7 +8,7 @@ import pytest
 from tests.reports.rendering.browser import Browser, headless, needs_chromium
 from tests.reports.samples import many, plan, sample
 
-from mixdown.reports.model import Report
+from mixdown.reports import Report
 from mixdown.reports.rendering.page import page
 
 if TYPE_CHECKING:

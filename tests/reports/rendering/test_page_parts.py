@@ -10,8 +10,9 @@ from tests.reports.rendering.browser import Browser, headless, needs_chromium
 from tests.reports.samples import SKIPS, sample
 
 from mixdown.core import Policy
+from mixdown.reports import Report
 from mixdown.reports.compare import compare
-from mixdown.reports.model import Advice, CastRow, GraphReport, OpRow, Report, ScalerReport, SiteRow, Skip
+from mixdown.reports.model import Advice, CastRow, GraphReport, OpRow, ScalerReport, SiteRow, Skip
 from mixdown.reports.rendering.page import page
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ def test_comparison_shows_what_changed_with_both_reasons(browser: Browser) -> No
     assert column(browser, "casts-removed", 0)[0] == "encoder/query/MatMul"
     assert len(column(browser, "casts-removed", 0)) == len(before.graphs[0].casts)
     assert browser.rows("casts-added") == []
-    assert browser.rows("totals")[0] == ["Low ops", "5", "0", "\N{MINUS SIGN}5"]
+    assert browser.rows("totals")[0] == ["16-bit ops", "5", "0", "\N{MINUS SIGN}5"]
 
 
 def test_graphs_in_one_report_only_are_named(browser: Browser) -> None:

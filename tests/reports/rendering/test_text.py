@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.reports.samples import plan, sample, step_graph
 
-from mixdown.reports.model import GraphReport, OpRow, Report, ScalerReport, SiteRow
-from mixdown.reports.rendering.plain_text import text
-from mixdown.reports.rendering.show import show
-from mixdown.untrusted.escaped import harmless
+from mixdown.reports import Report
+from mixdown.reports.model import GraphReport, OpRow, ScalerReport, SiteRow
+from mixdown.reports.rendering.text import show, text
+from mixdown.untrusted.escaped import escaped
 
 HOSTILE = "\x1b]0;owned\x07\x1b[31m\u202e[bold red]x[/]\r\n"
 
@@ -150,7 +150,7 @@ def test_a_terminal_gets_tables_and_a_pipe_gets_plain_text(monkeypatch: pytest.M
 def test_a_terminal_without_rich_gets_plain_text(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "rich", None)
     screen = Terminal()
-    monkeypatch.setattr("mixdown.reports.rendering.show.find_spec", lambda _: None)
+    monkeypatch.setattr("mixdown.reports.rendering.text.find_spec", lambda _: None)
     show(sample(), screen)
     assert screen.getvalue() == f"{sample()}\n"
 
@@ -163,7 +163,7 @@ def test_a_file_that_knows_few_characters_gets_the_others_as_numbers() -> None:
 
 
 @given(st.text())
-def test_what_is_harmless_is_printable_and_plain_text_stays(words: str) -> None:
-    assert harmless(words).isprintable()
-    assert harmless(harmless(words)) == harmless(words)
-    assert (harmless(words) == words) == words.isprintable()
+def test_what_is_escaped_is_printable_and_plain_text_stays(words: str) -> None:
+    assert escaped(words).isprintable()
+    assert escaped(escaped(words)) == escaped(words)
+    assert (escaped(words) == words) == words.isprintable()

@@ -15,7 +15,6 @@ from tests.tensorflow.calls.twins_probe import ON_CPU, executed
 import mixdown
 from mixdown.errors import GraphError
 from mixdown.tensorflow.calls.error_names import name_originals
-from mixdown.tensorflow.calls.twins import Twin
 from mixdown.tensorflow.reading.read import read
 from mixdown.tensorflow.writing import function_family
 
@@ -224,5 +223,5 @@ def test_other_functions_are_not_affected_by_one_that_cannot_be_read(monkeypatch
 
 def test_an_error_names_neither_twins_nor_their_casts() -> None:
     error = SimpleNamespace(_message="[[x/cast_0_to_float16/_2]] in step__float16_0123456789abcdef")
-    name_originals(error, None, Twin(b"", {"step__float16_0123456789abcdef": "step"}, None, ""))
+    name_originals(error, None, {"step__float16_0123456789abcdef": "step"})
     assert error._message == "[[x/_2]] in step"

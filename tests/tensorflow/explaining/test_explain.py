@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import mixdown
-from mixdown.reports.model import Advice, GraphReport, OpRow, Report
+from mixdown.reports.model import Advice, GraphReport, OpRow
+
+if TYPE_CHECKING:
+    from mixdown.reports import Report
 
 keras = tf.keras
 EVERYWHERE = mixdown.Policy(devices="all")

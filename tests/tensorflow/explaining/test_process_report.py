@@ -6,10 +6,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from mixdown.reports.model import GraphReport, Report
+from mixdown.reports import Report
+
+if TYPE_CHECKING:
+    from mixdown.reports.model import GraphReport
 
 STORY = Path(__file__).with_name("process_story.py")
 

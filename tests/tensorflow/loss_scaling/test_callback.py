@@ -12,7 +12,7 @@ import tf_keras
 from tests.tensorflow.loss_scaling.event_files import events_in, under
 
 import mixdown
-from mixdown.reports.model import Report
+from mixdown.reports import Report
 
 EPOCHS, BATCHES = 3, 10
 BAD = (2, 3, 14, 29)

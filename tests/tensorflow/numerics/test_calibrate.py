@@ -126,8 +126,8 @@ def test_the_reason_stands_in_the_strokes() -> None:
 
 def test_a_saved_policy_comes_back_and_does_the_same(tmp_path: Path) -> None:
     policy = mixdown.calibrate(two_products, BATCHES, policy=ON_CPU)
-    path = mixdown.numerics.save_policy(policy, tmp_path / "policy.json")
-    again = mixdown.numerics.load_policy(path)
+    path = policy.save(tmp_path / "policy.json")
+    again = mixdown.Policy.load(path)
     assert again == policy
     assert np.isfinite(executed(again, two_products, BATCHES[-1])).all()
 
@@ -153,7 +153,7 @@ def test_messages(tmp_path: Path) -> None:
         mixdown.calibrate(two_products, [], policy=ON_CPU)
     (tmp_path / "broken.json").write_text("{")
     with pytest.raises(PolicyError, match=r"broken\.json holds no policy: it is not JSON"):
-        mixdown.numerics.load_policy(tmp_path / "broken.json")
+        mixdown.Policy.load(tmp_path / "broken.json")
     (tmp_path / "list.json").write_text("[]")
-    with pytest.raises(PolicyError, match="a policy is a JSON object, not a list"):
-        mixdown.numerics.load_policy(tmp_path / "list.json")
+    with pytest.raises(PolicyError, match="holds no policy: the policy should be an object"):
+        mixdown.Policy.load(tmp_path / "list.json")

@@ -134,7 +134,7 @@ def test_a_saved_comparison_comes_back() -> None:
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("{", "This is no comparison: not JSON"), ("{}", "the schema should be 'mixdown-comparison/1'")],
+    [("{", "This is not a comparison: it is not JSON"), ("{}", "its schema is None, not 'mixdown-comparison/1'")],
 )
 def test_messages(text: str, message: str) -> None:
     with pytest.raises(MixdownError, match=message):
@@ -142,5 +142,5 @@ def test_messages(text: str, message: str) -> None:
 
 
 def test_a_tensor_that_is_not_there_is_told() -> None:
-    with pytest.raises(KeyError, match="No tensor named 'nobody' was compared"):
+    with pytest.raises(KeyError, match="No tensor is named 'nobody'"):
         Comparison(())["nobody"]

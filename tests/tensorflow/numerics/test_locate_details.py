@@ -221,7 +221,7 @@ def test_a_function_that_cannot_be_read_is_told(monkeypatch: pytest.MonkeyPatch)
     def broken(*_: Any, **__: Any) -> None:
         raise mixdown.GraphError("it is broken")
 
-    monkeypatch.setattr(runs, "grow", broken)
+    monkeypatch.setattr(runs, "copy_tree", broken)
     with (
         pytest.warns(mixdown.MixdownWarning, match="Function __inference_.* runs without probes: it is broken"),
         pytest.raises(MixdownError, match=r"called no tf\.function that could be probed"),

@@ -116,7 +116,7 @@ MISSING = [
         {"c": np.ones((2, 2, 2), np.float32), "y": EYE},
         "batched",
         {"last"},
-        "its device has no kernel for the low dtype",
+        "its device has no kernel for the 16-bit dtype",
     ),
     (pooled, {"v": CUBE}, "pool", {"first", "last"}, "AvgPool3D has no float16 kernel on its device"),
     (gated, {"x": ONES, "y": EYE, "h": ONES}, "gru", {"first", "last"}, "GRUBlockCell is not defined for float16 here"),

@@ -1,9 +1,9 @@
 """Prices under a compiler that fuses, fitted to what XLA's GPU compiler stores. Start with `FusedPrices`.
 
 Matrix products, convolutions and whatever else is not element-wise run on their own: what they make is stored. An
-element-wise value is stored only if a kernel of that sort reads it, or if several kernels read it and it is not worth
-working out again: that takes several stored values, or a costly function. Casts are free inside a kernel. So a paint
-matters where a value is stored; and a value that is worked out again wants the paint of those who do so.
+element-wise value is stored only if a kernel of that sort reads it, or if several kernels read it and recomputing it
+would cost more: several stored inputs, or an expensive function. Casts are free inside a kernel. So a paint matters
+where a value is stored, and a value that is recomputed should have the paint of the kernels that do so.
 """
 
 from __future__ import annotations
@@ -11,27 +11,27 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from mixdown.core.graph import walk
 from mixdown.core.pricing.moved_bytes import LOW_BYTES, Bond, Prices
-from mixdown.core.stages import walk
 from mixdown.rules import Category
-from mixdown.rules.tensorflow_traits import COSTLY, ELEMENTWISE, EPILOGUES, LOOKS_AT_SHAPES, REDUCTIONS, SUMS, VIEWS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Sequence
 
-    from mixdown.core.policy_view import Scene
+    from mixdown.core.graph import Graph
+    from mixdown.rules import Traits
 
 FULL_BYTES = 2 * LOW_BYTES
 HINT = 1
-"""A byte that decides where nothing else is at stake: fewer casts to compile, and views as those around them."""
+"""One byte, to decide between equal costs: fewer casts to compile, and views painted like their neighbours."""
 
 
 class Value(NamedTuple):
     """A tensor as the compiler sees it."""
 
     alone: bool  # made by a kernel of its own
-    kept: bool  # stored for several kernels that would rather read it than work it out
-    sources: frozenset[int]  # the stored tensors it is worked out of
+    kept: bool  # stored, because several kernels read it and recomputing it would cost more
+    sources: frozenset[int]  # the stored tensors it is computed from
     costly: bool = False  # by a costly function
 
 
@@ -40,14 +40,14 @@ class FusedPrices(Prices):
 
     local = False
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene.graph)
-        self._scene = scene
-        self._kinds = scene.graph.kinds
-        compiled = [scene.graph.ops[site.op].compiled for site in scene.graph.sites]
+    def __init__(self, graph: Graph, traits: Traits, categories: Sequence[Category], supports: Sequence[bool]) -> None:
+        super().__init__(graph, traits)
+        self._kinds, self._categories = graph.kinds, categories
+        self._allowed = {site for site, its in enumerate(categories) if its is Category.ALLOW and supports[site]}
+        compiled = [graph.ops[site.op].compiled for site in graph.sites]
         self._fused = [
-            its or (self._kinds[site] == "_Arg" and any(compiled[reader] for reader in scene.graph.successors[site]))
-            for site, its in enumerate(compiled)
+            its or (kind in traits.arguments and any(compiled[reader] for reader in readers))
+            for its, kind, readers in zip(compiled, graph.kinds, graph.successors, strict=True)
         ]
 
     def low(self, site: int) -> int:
@@ -64,7 +64,7 @@ class FusedPrices(Prices):
         return (*made.consumers, *self._readers(tensor)) if self._fused[made.site] else made.consumers
 
     def bonds(self, tensor: int) -> list[Bond]:
-        """What it costs if readers who work a value out again see another paint than its maker."""
+        """What it costs if readers that recompute a value have another paint than its maker."""
         made = self.graph.tensors[tensor]
         if not self._fused[made.site]:
             return super().bonds(tensor)
@@ -73,23 +73,23 @@ class FusedPrices(Prices):
         down = [
             Bond((site,), FULL_BYTES * count, only_down=True)
             for site in made.consumers
-            if self._is_worked_out_again(site, count)
+            if self._is_recomputed(site, count)
         ]
         follow = []  # a clear op commutes with rounding: better before it, if all that read it are low
-        if self._scene.categories[made.site] is Category.CLEAR:
+        if self._categories[made.site] is Category.CLEAR:
             follow = [Bond((site,), HINT) for site in made.consumers]
         return [needless, *down, *follow, *(Bond((reader,), price) for reader, price in self._agreements(tensor))]
 
-    def _is_worked_out_again(self, site: int, count: int) -> bool:
-        """Whether several kernels work out a site's values of this size: low ones made of full ones are stored."""
-        if not self._fused[site] or self._kinds[site] in VIEWS or self._starts_kernel(site):
+    def _is_recomputed(self, site: int, count: int) -> bool:
+        """Whether several kernels recompute a site's values of this size: low ones made from full ones are stored."""
+        if not self._fused[site] or self._kinds[site] in self.traits.views or self._starts_kernel(site):
             return False
         made = [tensor for tensor in self._made[site] if self.elements(tensor) == count]
         again = [t for t in made if not self._values[t].alone and not self._values[t].kept]
         return any(alone == 0 and fused > 1 for alone, fused in map(self._readers_by_sort, again))
 
     def _stored(self, site: int) -> tuple[int, int]:
-        if self._kinds[site] in VIEWS:
+        if self._kinds[site] in self.traits.views:
             return 0, HINT
         each = [self._stored_tensor(tensor, site) for tensor in self._made[site]]
         return sum(low for low, _ in each), sum(full for _, full in each)
@@ -108,7 +108,9 @@ class FusedPrices(Prices):
 
     def _is_taken_in(self, site: int) -> bool:
         """Whether the library call before a site would store its value for it, were it low; not that of an update."""
-        return self._kinds[site] not in SUMS and site in self._before_allow and self._is_behind_library(site)
+        return (
+            self._kinds[site] not in self.traits.sums and site in self._before_allow and self._is_behind_library(site)
+        )
 
     def _readers_by_sort(self, tensor: int) -> tuple[int, int]:
         readers = self._readers(tensor)
@@ -117,7 +119,7 @@ class FusedPrices(Prices):
 
     def _agreements(self, tensor: int) -> Iterable[tuple[int, int]]:
         made = self.graph.tensors[tensor]
-        if self._kinds[made.site] in VIEWS:
+        if self._kinds[made.site] in self.traits.views:
             return
         value, readers = self._values[tensor], self._readers(tensor)
         for reader in readers:
@@ -126,26 +128,28 @@ class FusedPrices(Prices):
             elif (
                 len(readers) > 1
                 and not (value.alone or self._starts_kernel(reader))
-                and self._scene.categories[reader] is Category.CLEAR
+                and self._categories[reader] is Category.CLEAR
             ):
                 yield reader, FULL_BYTES * self.elements(tensor)
 
     def _runs_alone(self, site: int) -> bool:
         kind = self._kinds[site]
-        return not self._fused[site] or not (kind in ELEMENTWISE or kind in REDUCTIONS or kind in VIEWS)
+        return not self._fused[site] or not (
+            kind in self.traits.elementwise or kind in self.traits.reductions or kind in self.traits.views
+        )
 
     def _starts_kernel(self, site: int) -> bool:
-        return self._runs_alone(site) or self._kinds[site] in REDUCTIONS
+        return self._runs_alone(site) or self._kinds[site] in self.traits.reductions
 
     def _is_behind_library(self, site: int) -> bool:
         """Whether a site's op can be taken in by the library call before it."""
-        if self._scene.categories[site] is not Category.INFER:
+        if self._categories[site] is not Category.INFER:
             return False
         queue = list(self.graph.predecessors[site])
         for here in queue:
-            if self._scene.categories[here] is Category.ALLOW and self._scene.supports[here]:
+            if here in self._allowed:
                 return True
-            if self._kinds[here] in VIEWS:
+            if self._kinds[here] in self.traits.views:
                 queue.extend(source for source in self.graph.predecessors[here] if source not in queue)
         return False
 
@@ -155,17 +159,16 @@ class FusedPrices(Prices):
         queue = [tensor]
         for here in queue:
             for site in self.graph.tensors[here].consumers:
-                if self._kinds[site] in VIEWS:
+                if self._kinds[site] in self.traits.views:
                     queue.extend(made for made in self._made[site] if made not in queue)
-                elif self._kinds[site] not in LOOKS_AT_SHAPES and site not in found:
+                elif self._kinds[site] not in self.traits.looks_at_shapes and site not in found:
                     found.append(site)
         return found
 
     @cached_property
     def _before_allow(self) -> Collection[int]:
         """The sites that have a part in what an allow op reads."""
-        ends = [site for site in self._scene.sites_of(Category.ALLOW) if self._scene.supports[site]]
-        return walk(ends, self.graph.dependencies, [True] * len(self.graph.sites)).keys()
+        return walk(sorted(self._allowed), self.graph.dependencies, [True] * len(self.graph.sites)).keys()
 
     @cached_property
     def _made(self) -> list[list[int]]:
@@ -177,7 +180,7 @@ class FusedPrices(Prices):
 
     @cached_property
     def _values(self) -> list[Value]:
-        """Every tensor as the compiler sees it, worked out makers first."""
+        """Every tensor as the compiler sees it, in the order in which they are made."""
         read: list[list[int]] = [[] for _ in self.graph.sites]
         for index, tensor in enumerate(self.graph.tensors):
             for site in tensor.consumers:
@@ -192,16 +195,16 @@ class FusedPrices(Prices):
 
     def _value(self, tensor: int, site: int, sources: list[int], *, costly: bool) -> Value:
         kind, own = self._kinds[site], frozenset((tensor,))
-        if kind in VIEWS:
+        if kind in self.traits.views:
             return Value(alone=False, kept=False, sources=frozenset(sources) or own, costly=costly)
-        absorbed = kind in EPILOGUES and self._is_behind_library(site)
+        absorbed = kind in self.traits.epilogues and self._is_behind_library(site)
         if self._starts_kernel(site) or absorbed or not sources:
             return Value(alone=True, kept=False, sources=own)
         large = frozenset(source for source in sources if 2 * self.elements(source) >= self.elements(tensor))
-        costly, readers = costly or kind in COSTLY, self._readers(tensor)
+        costly, readers = costly or kind in self.traits.costly, self._readers(tensor)
         inner = any(not self._starts_kernel(reader) for reader in readers)
-        many = len(large) - 1 + (inner or costly) > 1  # two stored values are enough if working them in takes more
-        kept = len(readers) > 1 and (kind in COSTLY or many)
+        many = len(large) - 1 + (inner or costly) > 1  # two stored values are enough if computing with them takes more
+        kept = len(readers) > 1 and (kind in self.traits.costly or many)
         return Value(alone=False, kept=kept, sources=own if kept else large, costly=costly and not kept)
 
 

@@ -1,7 +1,7 @@
 """What devices can do at most: arithmetic by dtype and bytes per second, from the makers' data sheets.
 
 `Machine.time` is a roofline: a kernel takes as long as its arithmetic or its bytes, whichever is more. That is a
-prediction, a lower bound at that; only a measurement tells how long a step takes.
+prediction, a lower bound at that; only a measurement shows how long a step takes.
 """
 
 from __future__ import annotations
@@ -11,21 +11,14 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from mixdown.core.clock import Kernel
+
 TERA, GIGA = 10**12, 10**9
 SIZES = {"float32": 4, "float16": 2, "bfloat16": 2}
 CAST_BYTES = SIZES["float32"] + SIZES["float16"]
 """What a cast moves per element: float32 one way, 16 bits the other."""
 
 AVX_CLOCK = 2.5  # GHz, of one core under such load
-
-
-class Kernel(NamedTuple):
-    """One op as a machine sees it."""
-
-    kind: str
-    operations: int  # multiplications and additions of a product or convolution, 0 for others
-    elements: int  # numbers read and written
-    compiled: bool = False  # by XLA
 
 
 class Machine(NamedTuple):
@@ -36,7 +29,7 @@ class Machine(NamedTuple):
     memory: float
 
     @property
-    def told(self) -> str:
+    def source(self) -> str:
         """Where its figures come from, for people."""
         return f"for {self.name} (a roofline, not a measurement)"
 
@@ -58,7 +51,7 @@ class Machine(NamedTuple):
 
 
 def _core(name: str, float32: int, bfloat16: int) -> Machine:
-    """One core of a CPU, by the operations it finishes in a cycle; float16 is worked out in float32."""
+    """One core of a CPU, by the operations it finishes in a cycle; float16 is computed in float32."""
     rates = {"float32": float32, "float16": float32, "bfloat16": bfloat16}
     return Machine(name, {dtype: cycle * AVX_CLOCK / 1000 for dtype, cycle in rates.items()}, 10)
 
@@ -66,7 +59,7 @@ def _core(name: str, float32: int, bfloat16: int) -> Machine:
 MACHINES: dict[str, Machine] = {
     machine.name: machine
     for machine in (
-        # No bfloat16 units on V100 and T4: worked out in float32.
+        # No bfloat16 units on V100 and T4: computed in float32.
         Machine("V100", {"float32": 15.7, "float16": 125, "bfloat16": 15.7}, 900),
         Machine("T4", {"float32": 8.1, "float16": 65, "bfloat16": 8.1}, 320),
         # From Ampere on, TensorFlow runs float32 products in TF32 unless told otherwise: that rate is float32's here.

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mixdown.core.pricing.machines import SIZES
 from mixdown.errors import MeasurementError
-from mixdown.rules.tensorflow_traits import ELEMENTWISE, LOOKUPS, NORMALIZATIONS, POOLINGS, REDUCTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from mixdown.core.pricing.machines import Kernel
+    from mixdown.core.clock import Kernel
 
 FAMILIES = (
     "product",
@@ -36,16 +35,7 @@ LEAST_GAIN = 0.1
 """What a measurement must promise before anything is changed: it is no more exact than that."""
 
 DOUBT = 1.5
-"""How much longer than in float32 an op of no family is taken to run low: nobody has timed it."""
-
-MEMBERS = {
-    "elementwise": ELEMENTWISE,
-    "lookup": LOOKUPS,
-    "normalization": NORMALIZATIONS,
-    "pooling": POOLINGS,
-    "reduction": REDUCTIONS,
-}
-"""The kinds of the families that do no arithmetic to speak of."""
+"""How much longer than in float32 a 16-bit op of no family is assumed to take, since none was timed."""
 
 Samples = tuple[tuple[int, float], ...]
 """Amounts (operations of products and convolutions, else elements), rising, each with the seconds it took."""
@@ -58,7 +48,7 @@ class Measured(NamedTuple):
     samples: Mapping[tuple[str, str, str], Samples]
 
     @property
-    def told(self) -> str:
+    def source(self) -> str:
         """Where its figures come from, for people."""
         return f"from the measurement of {self.name}"
 
@@ -69,9 +59,9 @@ class Measured(NamedTuple):
 
     def time(self, kernel: Kernel, dtype: str) -> float:
         """How many seconds a kernel is expected to take."""
-        amount, known = kernel.operations or kernel.elements, family(kernel)
-        if known:
-            return self._at(known, dtype, amount, compiled=kernel.compiled)
+        amount = kernel.operations or kernel.elements
+        if kernel.family:
+            return self._at(kernel.family, dtype, amount, compiled=kernel.compiled)
         doubt = 1.0 if dtype == "float32" else DOUBT
         return doubt * self._at("elementwise", "float32", amount, compiled=kernel.compiled)
 
@@ -111,15 +101,6 @@ class Measured(NamedTuple):
 
     def _at(self, which: str, dtype: str, amount: int, *, compiled: bool) -> float:
         return interpolated(self.samples[which, MODES[compiled], dtype], amount) if amount else 0.0
-
-
-def family(kernel: Kernel) -> str:
-    """The family of an op, "" if it has none."""
-    if not kernel.operations:
-        return next((name for name, kinds in MEMBERS.items() if kernel.kind in kinds), "")
-    if "conv" not in kernel.kind.lower():
-        return "product"
-    return "convolution gradient" if "Backprop" in kernel.kind else "convolution"
 
 
 def wanted() -> set[tuple[str, str, str]]:

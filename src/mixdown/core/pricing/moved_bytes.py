@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from mixdown.core.graph import Role, ShapesOnDemand
 from mixdown.core.paint import Paint
 from mixdown.core.pricing.machines import CAST_BYTES
-from mixdown.rules.tensorflow_traits import MOVES_NOTHING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from mixdown.core.graph import Graph, Shape
+    from mixdown.rules import Traits
 
 LOW_BYTES = 2
 
@@ -46,20 +46,20 @@ class Bond(NamedTuple):
 
 
 class Prices:
-    """The price of everything a plan can choose, worked out when asked for: every op is a kernel of its own."""
+    """The price of everything a plan can choose, computed when asked for: every op is a kernel of its own."""
 
     unit = "bytes"
     local = True
     """Whether a choice is priced by the tensors at its site alone."""
 
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+    def __init__(self, graph: Graph, traits: Traits) -> None:
+        self.graph, self.traits = graph, traits
         self._counts: dict[int, int] = {}
 
     def low(self, site: int) -> int:
         """What a site's op moves in 16 bits."""
         graph = self.graph
-        if graph.sites[site].role is Role.CONDUIT or graph.kinds[site] in MOVES_NOTHING:
+        if graph.sites[site].role is Role.CONDUIT or graph.kinds[site] in self.traits.moves_nothing:
             return 0
         return LOW_BYTES * sum(map(self.elements, graph.touched[site]))
 
@@ -82,12 +82,12 @@ class Prices:
         return sorted({tensor for site in sites for tensor in self.graph.touched[site]})
 
     def expect(self, sites: Iterable[int]) -> None:
-        """Learn which sites matter: the sizes of the tensors at them will be asked for."""
+        """Announce which sites will be priced, so that the shapes at them are inferred together."""
         if self.local and isinstance(self.graph.shapes, ShapesOnDemand):
             self.graph.shapes.expect(tensor for site in sites for tensor in self.graph.touched[site])
 
     def concerned(self, tensor: int) -> Iterable[int]:
-        """The sites that may be in a bond of a tensor, told without asking for its size."""
+        """The sites that a bond of this tensor may name; needs no shape."""
         return self.graph.tensors[tensor].consumers
 
     def bonds(self, tensor: int) -> list[Bond]:

@@ -1,20 +1,19 @@
-"""Prices in time: what a plan takes at least on a named machine. Start with `predict`."""
+"""Prices in time: what a plan takes at least on a named machine. Start with `TimePrices`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from mixdown.core.clock import Kernel
 from mixdown.core.paint import Paint
-from mixdown.core.pricing.machines import Kernel
 from mixdown.core.pricing.moved_bytes import LOW_BYTES, Prices
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from mixdown.core.clock import Clock
     from mixdown.core.graph import Graph, Op
-    from mixdown.core.plan import Plan
-    from mixdown.core.pricing.machines import Machine
-    from mixdown.core.pricing.measured import Measured
+    from mixdown.rules import Traits
 
 PICO = 10**12
 """Prices are whole picoseconds: a cut needs exact numbers."""
@@ -23,14 +22,14 @@ PICO = 10**12
 class Predicted(NamedTuple):
     """Seconds of one run: as it was, and by a plan."""
 
-    told: str  # for what, and how it is known
+    source: str  # for which machine, and how its times are known
     float32: float
     mixed: float
 
     def __str__(self) -> str:
         gain = self.float32 / self.mixed if self.mixed else 1.0
         return (
-            f"Predicted {self.told}: float32 {self.float32 * 1e3:.3g} ms, "
+            f"Predicted {self.source}: float32 {self.float32 * 1e3:.3g} ms, "
             f"mixed {self.mixed * 1e3:.3g} ms a run, {gain:.2f} times as fast."
         )
 
@@ -41,8 +40,8 @@ class TimePrices(Prices):
     unit = "time"
     local = False  # in the end the whole graph is timed
 
-    def __init__(self, graph: Graph, machine: Machine | Measured, low: str) -> None:
-        super().__init__(graph)
+    def __init__(self, graph: Graph, traits: Traits, machine: Clock, low: str) -> None:
+        super().__init__(graph, traits)
         self.machine, self._low = machine, low
 
     def low(self, site: int) -> int:
@@ -58,6 +57,10 @@ class TimePrices(Prices):
         made, compiled = self.graph.tensors[tensor], self._op(self.graph.tensors[tensor].site).compiled
         return 0 if made.folds else round(self.machine.cast_time(self.elements(tensor), compiled=compiled) * PICO)
 
+    def prediction(self, paints: Sequence[Paint]) -> Predicted:
+        """What an assignment takes, beside float32."""
+        return Predicted(self.machine.source, self.seconds([Paint.FULL] * len(paints)), self.seconds(paints))
+
     def seconds(self, paints: Sequence[Paint]) -> float:
         """What an assignment takes."""
         return self.traffic(paints).total / PICO
@@ -66,15 +69,9 @@ class TimePrices(Prices):
         op, graph = self._op(site), self.graph
         first = op.sites[0] == site  # an op does its arithmetic once
         operations = graph.work[graph.sites[site].op] if graph.work and first else 0
-        kernel = Kernel(op.kind, operations, super().low(site) // LOW_BYTES, op.compiled)
+        family = self.traits.family(op.kind, operations)
+        kernel = Kernel(family, operations, super().low(site) // LOW_BYTES, op.compiled)
         return round(self.machine.time(kernel, dtype) * PICO)
 
     def _op(self, site: int) -> Op:
         return self.graph.ops[self.graph.sites[site].op]
-
-
-def predict(plan: Plan, machine: Machine | Measured) -> Predicted:
-    """What a plan takes on a machine, beside float32."""
-    prices = TimePrices(plan.graph, machine, plan.policy.low)
-    full = prices.seconds([Paint.FULL] * len(plan.paints))
-    return Predicted(machine.told, full, prices.seconds(plan.paints))

@@ -1,20 +1,28 @@
-"""A report as lines and tables, before anything decides how they look. Start with `blocks`."""
+"""What a report says in text, as lines and tables that are not yet laid out. Start with `blocks`."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
-
-from mixdown.reports.rendering.summary import summary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from mixdown.reports.model import GraphReport, Report, ScalerReport
-    from mixdown.reports.totals import Totals
+    from mixdown.reports.model import GraphReport, ReportData, ScalerReport, SiteRow, Totals
 
 MOST_ROWS = 10
-"""Of tables whose rows matter less and less. The page and the JSON have all of them."""
+"""The longest that tables get whose rows are sorted by weight. The page and the JSON have all rows."""
+
+MOST_REASONS = 6
+HEADLINES = {
+    "taint": "it follows a denied op",
+    "match_lists": "it shares a tensor list with an op that stays in float32",
+    "match_loops": "it carries the same value as a site that stays in float32",
+}
+"""Stage -> the reason in short, for decisions that have another site as their cause."""
+
+_OP_NAMES = re.compile("`[^`]*`(?: and `[^`]*`)*")
 
 UNITS = ("B", "KB", "MB", "GB", "TB")
 
@@ -30,8 +38,8 @@ class Table(NamedTuple):
 Block = str | Table
 
 
-def blocks(report: Report) -> Iterator[Block]:
-    """All that a report says in text."""
+def blocks(report: ReportData) -> Iterator[Block]:
+    """The lines and tables of a report, from top to bottom."""
     yield report.title
     if report.versions:
         yield ", ".join(f"{name} {version}" for name, version in report.versions.items())
@@ -44,7 +52,7 @@ def blocks(report: Report) -> Iterator[Block]:
 
 
 def size(count: int) -> str:
-    """A number of bytes, for people."""
+    """A number of bytes with its unit, such as "1.5 MB"."""
     value, unit = float(count), 0
     while value >= 1000 and unit < len(UNITS) - 1:  # noqa: PLR2004 - the step from unit to unit
         value, unit = value / 1000, unit + 1
@@ -52,11 +60,39 @@ def size(count: int) -> str:
 
 
 def moved(totals: Totals) -> str:
-    """What casts move, and of how many that is not known."""
+    """How many bytes casts move, and how many casts have an unknown size."""
     unknown = f"{totals.unsized_casts} of unknown size"
     if totals.casts and totals.casts == totals.unsized_casts:
         return unknown
     return size(totals.bytes) + (f", {unknown}" if totals.unsized_casts else "")
+
+
+def summary(graph: GraphReport) -> list[str]:
+    """How many ops of a graph run in 16 bits, of which kinds, with how many casts, and why the others do not."""
+    low, lowered = graph.low, graph.low_ops
+    down = sum(cast.to == low for cast in graph.casts)
+    casts = f"{len(graph.casts)} casts ({down} to {low}, {len(graph.casts) - down} back)"
+    return [
+        f"{len(lowered)} of {len(graph.ops)} float32 ops run in {low}, with {casts}.",
+        f"in {low}: {_counted(Counter(op.kind for op in lowered))}",
+        "The others stay in float32, because:",
+        *(f"  {count:6} {why}" for why, count in _reasons(graph).most_common(MOST_REASONS)),
+    ]
+
+
+def _counted(kinds: Counter[str]) -> str:
+    named = [f"{count} {kind}" for kind, count in sorted(kinds.items(), key=lambda item: (-item[1], item[0]))]
+    more = f" and {len(named) - MOST_REASONS} more kinds" if len(named) > MOST_REASONS else ""
+    return ", ".join(named[:MOST_REASONS]) + more
+
+
+def _reasons(graph: GraphReport) -> Counter[str]:
+    """How many sites each reason keeps in float32; reasons that name different ops count as one."""
+    return Counter(_headline(site) for op in graph.ops for site in op.sites if site.dtype != graph.low)
+
+
+def _headline(site: SiteRow) -> str:
+    return (HEADLINES.get(site.stage) if site.because else None) or _OP_NAMES.sub("...", site.reason)
 
 
 def _one_graph(graph: GraphReport) -> Iterator[Block]:
@@ -79,14 +115,14 @@ def _totals_table(title: str, what: str, parts: dict[str, Totals]) -> Table:
         (name or "(in no layer)", f"{each.low_ops} of {each.ops}", str(each.casts), moved(each) if each.casts else "")
         for name, each in parts.items()
     ]
-    return Table(_title(title, len(rows)), (what, "low ops", "casts", "moves"), rows[:MOST_ROWS])
+    return Table(_title(title, len(rows)), (what, "16-bit ops", "casts", "moves"), rows[:MOST_ROWS])
 
 
 def _title(title: str, rows: int) -> str:
     return f"{title}, the first {MOST_ROWS} of {rows}" if rows > MOST_ROWS else title
 
 
-def _many_graphs(report: Report) -> Iterator[Block]:
+def _many_graphs(report: ReportData) -> Iterator[Block]:
     if not report.graphs:
         yield "No function and no session was rewritten or looked at."
         return
@@ -95,7 +131,9 @@ def _many_graphs(report: Report) -> Iterator[Block]:
     named = " and ".join(f"{count} {kind}{'s' if count > 1 else ''}" for kind, count in sorted(kinds.items()))
     yield f"{named}: {rewritten} rewritten, {len(report.graphs) - rewritten} left alone."
     yield Table(
-        "Graphs", ("name", "kind", "low ops", "casts", "moves", "what happened"), list(map(_graph_row, report.graphs))
+        "Graphs",
+        ("name", "kind", "16-bit ops", "casts", "moves", "what happened"),
+        list(map(_graph_row, report.graphs)),
     )
 
 
@@ -106,7 +144,7 @@ def _graph_row(graph: GraphReport) -> tuple[str, ...]:
     return graph.name, graph.kind, f"{totals.low_ops} of {totals.ops}", str(totals.casts), casts, happened
 
 
-def _advice(report: Report) -> Iterator[Block]:
+def _advice(report: ReportData) -> Iterator[Block]:
     found = dict.fromkeys(advice for graph in report.graphs for advice in graph.advice)
     if found:
         rows = [(each.layer, each.dimension, str(each.size), str(each.better)) for each in found]

@@ -1,8 +1,8 @@
-"""The HTML page of a report: one file that needs nothing else, neither network nor server. Start with `page`.
+"""The HTML page of a report: one file that needs neither network nor server. Start with `page`.
 
-What is static lies in static/: page.html with named places, page.css, and the scripts, joined in the order of SCRIPTS.
-A name in a graph is never markup: all data goes into one JSON block, and the scripts put it on the page as plain text.
-The content security policy forbids every request, and every script but our own, known by its hash.
+It is put together from static/: page.html, a template; page.css; and the scripts, joined in the order of SCRIPTS. A
+name in a graph is never markup: all data goes into one JSON block, and the scripts put it on the page as plain text.
+The content security policy forbids every request, and every script but these, which it knows by their hash.
 """
 
 from __future__ import annotations
@@ -13,11 +13,10 @@ from importlib.resources import files
 from string import Template
 from typing import TYPE_CHECKING
 
-from mixdown.reports.compare import compare
 from mixdown.reports.rendering.page_data import packed
 
 if TYPE_CHECKING:
-    from mixdown.reports.model import Report
+    from mixdown.reports.model import ReportData
 
 SCRIPTS = (
     "dom.js",
@@ -37,10 +36,10 @@ SCRIPTS = (
     "tabs.js",
     "page.js",
 )
-"""Each uses only what stands before it; page.js starts the page."""
+"""Each uses only those before it; page.js starts the page."""
 
 
-def page(report: Report, compared: Report | None = None) -> str:
+def page(report: ReportData, compared: ReportData | None = None) -> str:
     """The report as one self-contained HTML text.
 
     Args:
@@ -49,13 +48,12 @@ def page(report: Report, compared: Report | None = None) -> str:
     """
     style = _static("page.css")
     script = '"use strict";\n(() => {\n' + "\n".join(_static(name) for name in SCRIPTS) + "})();\n"
-    comparison = compare(compared, report) if compared else ()
     return Template(_static("page.html")).substitute(
         style=style,
         style_hash=_hash(style),
         script=script,
         script_hash=_hash(script),
-        data=packed(report, compared, comparison),
+        data=packed(report, compared),
     )
 
 
@@ -64,5 +62,5 @@ def _static(name: str) -> str:
 
 
 def _hash(text: str) -> str:
-    """How a content security policy names an inline style or script."""
+    """The source expression by which a content security policy admits an inline style or script."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

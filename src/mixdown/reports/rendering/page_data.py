@@ -1,7 +1,7 @@
-"""A report as the compact JSON that its page carries. Start with `packed`; static/data.js reads it back.
+"""A report as the compact JSON that its page holds. Start with `packed`; static/data.js unpacks it.
 
 Thousands of ops share a few kinds, stages and reasons: every distinct string is stored once, and so is every distinct
-verdict on a site. The page of a large model is a third of the size for it, and opens the sooner.
+verdict (dtype, category, stage and reason of a site). This makes the page of a large model three times smaller.
 """
 
 from __future__ import annotations
@@ -10,37 +10,24 @@ import json
 from dataclasses import asdict
 from itertools import chain
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from mixdown.reports.compare import unpaired
+from mixdown.reports.compare import compare, unpaired
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from mixdown.reports.compare import GraphComparison
-    from mixdown.reports.model import GraphReport, OpRow, Report, ScalerReport, SiteRow
-
+    from mixdown.reports.model import GraphReport, OpRow, ReportData, ScalerReport, SiteRow
 
 Item = TypeVar("Item", str, tuple[int, ...])
 
 
-class Pool(Generic[Item]):
-    """Every distinct item once, known by its number."""
+class Numbers(dict[Item, int]):
+    """Distinct items, numbered in the order in which `numbers[item]` first asks for them."""
 
-    def __init__(self) -> None:
-        self._numbers: dict[Item, int] = {}
-
-    def number(self, item: Item) -> int:
-        """The number of an item, new or known."""
-        return self._numbers.setdefault(item, len(self._numbers))
-
-    @property
-    def items(self) -> list[Item]:
-        """All items; the number of each is its position."""
-        return list(self._numbers)
+    def __missing__(self, item: Item) -> int:
+        return self.setdefault(item, len(self))
 
 
-def packed(report: Report, before: Report | None, comparison: Sequence[GraphComparison]) -> str:
+def packed(report: ReportData, before: ReportData | None) -> str:
     """The report, and how it differs from an earlier one, as JSON that is safe inside a script element."""
     data = {
         "title": report.title,
@@ -50,16 +37,16 @@ def packed(report: Report, before: Report | None, comparison: Sequence[GraphComp
         "scalers": [_scaler(scaler) for scaler in report.scalers],
         "graphs": [_graph(graph) for graph in report.graphs],
         "before": before and before.title,
-        "comparison": [asdict(graph) for graph in comparison],
+        "comparison": [asdict(graph) for graph in compare(before, report)] if before else [],
         "unpaired": unpaired(before, report) if before else [[], []],
     }
-    # Inside a script element only "<" can end the element or open a comment; JSON knows it by its number too.
+    # Inside a script element only "<" can end the element or open a comment; JSON may write it as an escape.
     return json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
 
 def _graph(graph: GraphReport) -> dict[str, Any]:
-    strings: Pool[str] = Pool()
-    verdicts: Pool[tuple[int, ...]] = Pool()
+    strings: Numbers[str] = Numbers()
+    verdicts: Numbers[tuple[int, ...]] = Numbers()
     return {
         "name": graph.name,
         "kind": graph.kind,
@@ -69,22 +56,22 @@ def _graph(graph: GraphReport) -> dict[str, Any]:
         "policy": graph.policy,
         "advice": [asdict(advice) for advice in graph.advice],
         "ops": [_op(op, strings, verdicts) for op in graph.ops],
-        "casts": [[cast.tensor, cast.op, strings.number(cast.to), cast.bytes] for cast in graph.casts],
-        "verdicts": verdicts.items,
-        "strings": strings.items,
+        "casts": [[cast.tensor, cast.op, strings[cast.to], cast.bytes] for cast in graph.casts],
+        "verdicts": list(verdicts),
+        "strings": list(strings),
     }
 
 
-def _op(op: OpRow, strings: Pool[str], verdicts: Pool[tuple[int, ...]]) -> list[Any]:
-    shared = [strings.number(text) for text in (op.kind, op.function, op.source)]
+def _op(op: OpRow, strings: Numbers[str], verdicts: Numbers[tuple[int, ...]]) -> list[Any]:
+    shared = [strings[text] for text in (op.kind, op.function, op.source)]
     return [op.name, *shared, op.inputs, [_site(site, strings, verdicts) for site in op.sites]]
 
 
-def _site(site: SiteRow, strings: Pool[str], verdicts: Pool[tuple[int, ...]]) -> list[int]:
-    """The number of the verdict, then its causes: of each the op, and which of its sites."""
+def _site(site: SiteRow, strings: Numbers[str], verdicts: Numbers[tuple[int, ...]]) -> list[int]:
+    """The number of the verdict, then of each cause the op, and which of its sites."""
     verdict = (site.attribute, site.dtype, site.category, site.stage, site.reason)
     causes = chain(*zip(site.because, site.because_of, strict=True))
-    return [verdicts.number(tuple(strings.number(text) for text in verdict)), *causes]
+    return [verdicts[tuple(strings[text] for text in verdict)], *causes]
 
 
 def _scaler(scaler: ScalerReport) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A report with the tables and colours of rich, which is optional: `pip install 'mixdown[rich]'`."""
+"""Prints a report with the tables and colours of rich. The only module that needs it: `pip install 'mixdown[rich]'`."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from mixdown.reports.rendering.blocks import Table, blocks
-from mixdown.untrusted.escaped import harmless
+from mixdown.untrusted.escaped import escaped
 
 if TYPE_CHECKING:
-    from mixdown.reports.model import Report
+    from mixdown.reports.model import ReportData
 
 STYLES = {"Note:": "cyan", "Warning:": "yellow", "left": "dim", "rewritten": "green"}
 """First word of a line or cell -> its style."""
 
 
-def print_rich(report: Report, file: TextIO) -> None:
-    """Print a report; names are texts of their own, so that none of them is read as markup."""
+def print_rich(report: ReportData, file: TextIO) -> None:
+    """Print a report; every name is a `Text` of its own, so that rich does not read it as markup."""
     console = Console(file=file, highlight=False)
     first, *rest = blocks(report)
-    console.print(Text(harmless(str(first)), style="bold"))
+    console.print(Text(escaped(str(first)), style="bold"))
     for block in rest:
         console.print(_table(block) if isinstance(block, Table) else _styled(block))
 
 
 def _table(table: Table) -> RichTable:
-    out = RichTable(title=Text(harmless(table.title)), title_justify="left")
+    out = RichTable(title=Text(escaped(table.title)), title_justify="left")
     for heading in table.headings:
         out.add_column(heading, overflow="fold")
     for row in table.rows:
@@ -37,4 +37,4 @@ def _table(table: Table) -> RichTable:
 
 
 def _styled(cell: str) -> Text:
-    return Text(harmless(cell), style=STYLES.get(cell.partition(" ")[0], ""))
+    return Text(escaped(cell), style=STYLES.get(cell.partition(" ")[0], ""))

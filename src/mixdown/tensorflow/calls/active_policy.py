@@ -7,7 +7,9 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from mixdown.messages import warn
 from mixdown.tensorflow.calls.twins import Twins
+from mixdown.tensorflow.machine.gates import closed_gate, gate_warning
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +31,7 @@ _lock = threading.Lock()
 
 
 def current() -> Twins | None:
-    """The twins to use for a call made now in this thread, None if calls are left alone."""
+    """The twins to use for a call made now in this thread, None if no policy is in force."""
     stack = _scopes.stack
     return stack[-1] if stack else _process
 
@@ -38,6 +40,14 @@ def current_policy() -> Policy | None:
     """The policy in force for this thread now."""
     twins = current()
     return None if twins is None else twins.policy
+
+
+def has_effect(policy: Policy) -> bool:
+    """Whether a device of this machine takes part under a policy; warns if none does."""
+    gate = closed_gate(policy)
+    if gate:
+        warn(gate_warning(policy, gate))
+    return not gate
 
 
 def all_twins() -> list[Twins]:
@@ -70,8 +80,8 @@ def twins_for(policy: Policy) -> Twins:
 
 
 def _unlock() -> None:
-    """In a forked process: the threads that would release the locks are not there."""
-    global _lock  # noqa: PLW0603 - a lock cannot be released for somebody else
+    """Replace all locks, in a forked process: the threads that hold them do not exist there."""
+    global _lock  # noqa: PLW0603 - a lock can be released only by the thread that holds it
     _lock = threading.Lock()
     for twins in all_twins():
         twins.unlock()

@@ -14,7 +14,7 @@ from mixdown.tensorflow.machine.gates import mixed_keras_policy
 from mixdown.tensorflow.runtime.gc_pause import collector_paused
 from mixdown.tensorflow.shapes.variable_handles import handles_of_inputs
 from mixdown.tensorflow.writing.function_family import Asked, rewrite_function
-from mixdown.untrusted.escaped import harmless
+from mixdown.untrusted.escaped import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,22 +22,22 @@ if TYPE_CHECKING:
     from mixdown.core import Plan, Policy
     from mixdown.tensorflow.reading.read import Reading
 
-PROBE = "mixdown_probe"
-"""In the name of the function that proves the hooks: nobody needs to hear of its twin."""
+SELF_TEST = "mixdown_self_test"
+"""In the name of the function by which `call_hook.works` tests the hook: it is neither logged nor reported."""
 
 
 class Twin(NamedTuple):
-    """What stands in for a function: the name to call, all functions registered for it, and the plan behind them."""
+    """The function to call instead of another one, all functions registered with it, and the plan that they follow."""
 
     name: bytes
     originals: Mapping[str, str]  # registered twin -> original
-    plan: Plan | None  # None if the function runs as it is
-    reason: str  # why it does, "" if it does not
-    reading: Reading | None = None  # what the plan was made of
+    plan: Plan | None  # None if no plan could be made
+    reason: str  # why the function runs as it is, "" if it has a twin
+    reading: Reading | None = None  # what the plan was made from
 
 
 class Registered(Mapping[str, Any]):
-    """The functions that a TensorFlow context knows, fetched when asked for."""
+    """The functions that a TensorFlow context knows, by name, each fetched at its first use."""
 
     def __init__(self, context: Any) -> None:
         self._context = context
@@ -70,8 +70,8 @@ class Twins:
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
         self.known: dict[tuple[bytes, str], Twin] = {}  # by the name of the function and the device it is called on
-        self.gone = 0  # how many functions that had one were given up by the program
-        self._made: dict[tuple[bytes, str], Twin] = {}  # by the type of that device, which is all that matters
+        self.gone = 0  # how many functions that had a twin were removed
+        self._made: dict[tuple[bytes, str], Twin] = {}  # by the name and the type of the device: a twin suits all of it
         self._groups: dict[str, bytes] = {}
         self._lock = RLock()
 
@@ -85,17 +85,17 @@ class Twins:
             return self._made[key]
 
     def made(self) -> list[tuple[str, str, Twin]]:
-        """Every twin that is there now, with the name of its function and the type of device."""
+        """Every twin there is now, with the name of its function and the type of device."""
         with self._lock:
             named = [(name.decode(), device, twin) for (name, device), twin in self._made.items()]
-        return [each for each in named if PROBE not in each[0]]
+        return [each for each in named if SELF_TEST not in each[0]]
 
     def unlock(self) -> None:
-        """Let nobody wait for threads that are not there any more."""
+        """Replace the lock, in a forked process: the thread that holds it may not exist there."""
         self._lock = RLock()
 
     def forget(self, name: bytes) -> list[str]:
-        """Drop the twins of a function that is going away; returns the names to unregister."""
+        """Drop the twins of a function that is removed; returns the names to unregister."""
         with self._lock:
             for key in [key for key in list(self.known) if key[0] == name]:
                 del self.known[key]
@@ -103,12 +103,12 @@ class Twins:
             registered = [twin for one in gone for twin in one.originals]
             for function in (name.decode(), *registered):
                 self._groups.pop(function, None)
-            self.gone += bool(registered) and PROBE not in name.decode()
+            self.gone += bool(registered) and SELF_TEST not in name.decode()
         return registered
 
     def _make(self, context: Any, key: tuple[bytes, str], inputs: Sequence[Any]) -> None:
         name, device = key
-        if PROBE not in name.decode() and (conflict := mixed_keras_policy()):
+        if SELF_TEST not in name.decode() and (conflict := mixed_keras_policy()):
             warn(
                 f"The dtype policy {conflict} was set after mixed precision was enabled: both now choose precisions. "
                 f"Set the policy 'float32' again, or call mixdown.disable_mixed_precision_graph_rewrite().",
@@ -118,7 +118,7 @@ class Twins:
                 twin, definitions = self._rewrite(context, name, device, inputs)
             self._admit(context, key, twin, definitions)
         except Exception as error:  # noqa: BLE001 - whatever it is, the original can run as it was
-            reason = _told(error)
+            reason = _why_not_rewritten(error)
             warn(f"Function {name.decode()} runs in float32: {reason}")
             self._made[key] = Twin(name, {}, None, reason)
 
@@ -133,7 +133,7 @@ class Twins:
         return made, [twin for _, twin in twins]
 
     def _admit(self, context: Any, key: tuple[bytes, str], twin: Twin, definitions: Sequence[Any]) -> None:
-        """Register a twin and take note of it: both, or neither if that fails or is interrupted."""
+        """Register a twin and remember it: both, or neither if that fails or is interrupted."""
         try:
             for definition in definitions:
                 context.add_function_def(definition)
@@ -144,8 +144,7 @@ class Twins:
                     context.remove_function(name)
 
 
-def _told(error: Exception) -> str:
-    """Why a function could not be rewritten."""
+def _why_not_rewritten(error: Exception) -> str:
     if isinstance(error, MixdownError):
         return str(error)
     return (
@@ -155,11 +154,10 @@ def _told(error: Exception) -> str:
 
 
 def _log(asked: Asked, plan: Plan) -> None:
-    """One line a function that is rewritten."""
-    if PROBE in asked.root:
+    if SELF_TEST in asked.root:
         return
     if plan.changes_anything:
-        logger().info("function %s on %s: %s", harmless(asked.root), asked.device, plan.summary)
+        logger().info("function %s on %s: %s", escaped(asked.root), asked.device, plan.summary)
     else:
-        level = logging.INFO if plan.policy.must_pay else logging.DEBUG  # who asks for speed wants to know
-        logger().log(level, "function %s on %s: %s", harmless(asked.root), asked.device, plan.idle_reason)
+        level = logging.INFO if plan.policy.must_pay else logging.DEBUG  # asked for speed: say that there is none
+        logger().log(level, "function %s on %s: %s", escaped(asked.root), asked.device, plan.idle_reason)

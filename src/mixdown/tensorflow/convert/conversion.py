@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import tensorflow as tf
 
 from mixdown import __version__
+from mixdown.reports import Report
 from mixdown.reports.build import graph_report
-from mixdown.reports.model import Report
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import tensorflow as tf
 from tensorflow.core.framework import types_pb2
 
-from mixdown.core.disjoint_sets import Unions
+from mixdown.core.disjoint_sets import DisjointSets
 from mixdown.tensorflow.protos import signatures
 from mixdown.tensorflow.protos.bodies import CALLS, LOOPS, PREDICATED, followed
 
@@ -63,7 +63,7 @@ class Handles:
     def __init__(self, sheets: Mapping[str, Sheet], library: Mapping[str, Any]) -> None:
         self.sheets, self.library = sheets, library
         self._numbers: dict[Hashable, int] = {}
-        self._unions = Unions()
+        self._unions = DisjointSets()
         self._notes: list[tuple[Hashable, str, Any]] = []  # item, field of the family, value
         for body, sheet in sheets.items():
             for index in range(len(sheet.nodes)):

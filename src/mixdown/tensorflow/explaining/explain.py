@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from mixdown.core import Policy
 from mixdown.core.pricing.moved_bytes import GUESS
-from mixdown.core.pricing.predicted_time import predict
+from mixdown.reports import Report
 from mixdown.reports.build import graph_report
-from mixdown.reports.model import Report
 from mixdown.tensorflow.calls import active_policy
 from mixdown.tensorflow.explaining.subjects import planned_graphs
 from mixdown.tensorflow.machine.gates import closed_gate, gate_warning
@@ -54,8 +53,8 @@ def explain(
         keywords: keyword arguments that the function is called with.
 
     Returns:
-        A report: print it, ask it `why("dense/MatMul")`, or save it as a page. `report.graphs` has the decisions as
-        data: a function that is called later with such arguments on this machine runs by the same plan.
+        A report: print it, ask it `why("dense/MatMul")`, or save it as a page. Its `graphs` hold the decisions as data:
+        a function that is called later with such arguments on this machine runs by the same plan.
 
     Raises:
         TypeError: the target is none of these.
@@ -80,10 +79,10 @@ def _notes(graphs: Sequence[PlannedGraph], machine: Machine | Measured | None) -
     for rule in sorted(set.intersection(*(set(each.idle) for each in graphs))):
         yield f"The rule {rule} of the policy matches nothing here."
     for each in graphs:
-        if count := each.plan.scene.prices.guessed():
+        if count := each.plan.view.prices.guessed():
             yield f"{each.name}: {count} values have no known size; a dimension that is not known counts as {GUESS}."
     if machine:
-        yield from (f"{each.name}: {predict(each.plan, machine)}" for each in graphs)
+        yield from (f"{each.name}: {each.plan.predicted(machine)}" for each in graphs)
 
 
 def _described(target: Any) -> str:

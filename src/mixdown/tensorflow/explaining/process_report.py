@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mixdown import messages
+from mixdown.reports import Report
 from mixdown.reports.build import Facts, graph_report
-from mixdown.reports.model import GraphReport, Report
+from mixdown.reports.model import GraphReport
 from mixdown.tensorflow.calls import active_policy
 from mixdown.tensorflow.loss_scaling.scaler_reports import scaler_notes, scaler_reports
 from mixdown.tensorflow.reading.products import products

@@ -1,6 +1,5 @@
-"""The numerics tools on TensorFlow: probed copies of functions, run once in their place. Start with `runs.Run`.
+"""The numerics tools on TensorFlow: they run a user's step with probes in it, and say where its numbers go wrong.
 
-`trees` copies a function with all it calls, `probes` writes probes into the copies, `boundary` runs them instead of the
-originals, and `state` puts every variable back. `locate`, `statistics`, `compare`, `calibrate` and `bisect` are each
-one kind of probe and what is made of its records.
+What comes in is a step, what to call it with, and a policy; what goes out are the results of `mixdown.numerics` (a
+location, statistics, a comparison, a policy). Each tool is a door, in the module of its name; `probing` runs the step.
 """

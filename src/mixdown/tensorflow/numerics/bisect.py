@@ -9,22 +9,18 @@ from typing import TYPE_CHECKING, Any
 from mixdown.core import Category, Paint, Policy, Role
 from mixdown.core.override import Override
 from mixdown.errors import MixdownError
-from mixdown.numerics.calibrated import Repair
+from mixdown.numerics.calibrated import Repair, Verdict
 from mixdown.numerics.search import smallest_kept
-from mixdown.numerics.verdicts import Verdict
-from mixdown.tensorflow.numerics.calibrate import rule_for
-from mixdown.tensorflow.numerics.compare import outputs
-from mixdown.tensorflow.numerics.errors import errors_between
-from mixdown.tensorflow.numerics.probing.runs import Run
+from mixdown.tensorflow.numerics.calibrate import as_arguments, rule_for
+from mixdown.tensorflow.numerics.compare import errors_between, outputs
+from mixdown.tensorflow.numerics.probing.runs import Run, chosen_policy
 from mixdown.tensorflow.numerics.probing.state import kept
 from mixdown.tensorflow.numerics.probing.values import Values
-from mixdown.tensorflow.numerics.setting import policy_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
-    from mixdown.tensorflow.numerics.probing.counts import Key
-    from mixdown.tensorflow.numerics.probing.trees import Tree
+    from mixdown.tensorflow.numerics.probing.trees import ProbedTree
 
 Unit = tuple[str, str]
 """An op by kind and name: what a rule of a policy can name."""
@@ -50,10 +46,8 @@ def bisect(fn: Callable[..., Any], batches: Iterable[Any], tolerance: float, *, 
     Raises:
         MixdownError: there is no batch, the tolerance is not positive, or nothing could be probed.
     """
-    policy, gate = policy_for(policy)
-    rows = [batch if isinstance(batch, tuple) else (batch,) for batch in batches]
-    if not rows:
-        raise MixdownError("bisect needs at least one batch.")
+    policy, gate = chosen_policy(policy)
+    rows = as_arguments(batches, "bisect")
     if not tolerance > 0:
         raise MixdownError(f"bisect needs a tolerance above 0, got {tolerance}.")
     with kept() as restore:
@@ -75,37 +69,37 @@ class _Bench:
     ) -> None:
         self._fn, self._rows, self._policy, self._restore = fn, rows, policy, restore
         self._errors: dict[frozenset[Unit], float] = {}
-        self._expected, self._gradients, trees = self._run(policy, full=True)
-        self.units = _units(trees)
+        self._expected, values = self._run(policy, full=True)
+        self._gradients = values.found
+        self.units = _units(values.trees)
 
     def error(self, keep: frozenset[Unit]) -> float:
         """The largest relative error of an output or a gradient, on any batch, if these ops are kept."""
         if len(keep) == len(self.units):
             return 0.0
         if keep not in self._errors:
-            results, gradients, _ = self._run(_keeping(self._policy, keep), full=False)
+            results, values = self._run(_keeping(self._policy, keep), full=False)
             pairs = zip(self._expected, results, strict=True)
             errors = [each.errors.relative for one, other in pairs for each in outputs(one, other)]
-            errors += [errors_between(self._gradients.get(k, []), v).relative for k, v in gradients.items()]
+            errors += [errors_between(self._gradients.get(k, []), v).relative for k, v in values.found.items()]
             self._errors[keep] = max(errors, default=0.0)
         return self._errors[keep]
 
-    def _run(self, policy: Policy, *, full: bool) -> tuple[list[Any], dict[Key, list[Any]], list[Tree]]:
-        gradients: dict[Key, list[Any]] = {}
-        values = Values(lambda _, final: final, lambda key, value: gradients.setdefault(key, []).append(value))
+    def _run(self, policy: Policy, *, full: bool) -> tuple[list[Any], Values]:
+        values = Values(lambda _, final: final)
         results = []
         with Run(values, policy, full=full) as probed:
             for row in self._rows:
                 self._restore()
                 results.append(probed(self._fn, *row))
-        return results, gradients, values.trees
+        return results, values
 
 
-def _units(trees: list[Tree]) -> list[Unit]:
-    """The ops that are low and compute, in the order of the program."""
+def _units(trees: list[ProbedTree]) -> list[Unit]:
+    """The ops that run in 16 bits and compute, in the order of the program."""
     out: dict[Unit, None] = {}
     for tree in trees:
-        sheets = {sheet.original: sheet for sheet in tree.sheets}
+        functions = {function.original: function for function in tree.functions}
         graph = tree.plan.graph
         low = [
             op
@@ -113,7 +107,7 @@ def _units(trees: list[Tree]) -> list[Unit]:
             if any(tree.plan.paints[site] is Paint.LOW for site in op.sites)
             and all(graph.sites[site].role is Role.PLAIN for site in op.sites)
         ]
-        low.sort(key=lambda op: (sheets[op.function].number, sheets[op.function].order[op.name]))
+        low.sort(key=lambda op: (functions[op.function].number, functions[op.function].order[op.name]))
         out.update(((op.kind, op.name), None) for op in low)
     return list(out)
 

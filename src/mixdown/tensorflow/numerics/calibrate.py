@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 from mixdown.core import Category, Paint, Policy, Role
 from mixdown.core.override import Override
 from mixdown.errors import MixdownError
-from mixdown.numerics.calibrated import Calibration
-from mixdown.numerics.names import is_backward
+from mixdown.numerics.calibrated import Calibration, Observed, Ruling, Verdict, is_safe, obstacle
 from mixdown.numerics.scale import advise
-from mixdown.numerics.verdicts import Observed, Ruling, Verdict, is_safe, obstacle
-from mixdown.tensorflow.numerics.probing.counts import Key, Scope
-from mixdown.tensorflow.numerics.setting import policy_for
+from mixdown.rules.op_names import is_backward
+from mixdown.tensorflow.numerics.probing.counts import Scope
+from mixdown.tensorflow.numerics.probing.probed_function import Key
+from mixdown.tensorflow.numerics.probing.runs import chosen_policy
 from mixdown.tensorflow.numerics.statistics import observe
 
 if TYPE_CHECKING:
@@ -24,20 +24,18 @@ if TYPE_CHECKING:
     from mixdown.numerics.tally import Tally
 
 MOST_ROUNDS = 5
-"""A new rule may make other ops low, which are then measured too; this often at most."""
+"""A new rule may let other ops run in 16 bits, which are then measured too; this often at most."""
 
 
-def calibrate(
-    fn: Callable[..., Any],
-    batches: Iterable[Any],
-    *,
-    policy: Policy | None = None,
-    promote: bool = False,
-    headroom: int = 1,
-    loss_scale: float | None = None,
-) -> Policy:
-    """A policy under which every op's numbers fit: `calibration(...)`, without the numbers behind it."""
-    return calibration(fn, batches, policy=policy, promote=promote, headroom=headroom, loss_scale=loss_scale).policy
+def calibrate(fn: Callable[..., Any], batches: Iterable[Any], **options: Any) -> Policy:
+    """A policy under which every op's numbers fit: `calibration(...)`, without the numbers behind it.
+
+    Args:
+        fn: a tf.function, or any function that calls some, such as a training step.
+        batches: what to call it with: a tuple of arguments each, or one argument.
+        options: policy, promote, headroom and loss_scale, as `mixdown.numerics.calibration` takes them.
+    """
+    return calibration(fn, batches, **options).policy
 
 
 def calibration(
@@ -51,25 +49,23 @@ def calibration(
 ) -> Calibration:
     """Run a function in float32 on batches, and make rules of the ranges seen.
 
-    An op is kept in float32 if numbers it reads or makes leave the range of the low dtype. If asked, an op between low
-    ones that only the rule set denies may become low, if all its numbers lie well within that range. An op that a rule
-    of the given policy denies or keeps is never promoted. Variables are as before afterwards.
+    An op is kept in float32 if numbers it reads or makes leave the range of the 16-bit dtype. If asked, an op between
+    16-bit ones that only the rule set denies may run in 16 bits too, if all its numbers lie well within that range. An
+    op that a rule of the given policy denies or keeps is never promoted. Variables are as before afterwards.
 
     Args:
         fn: a tf.function, or any function that calls some, such as a training step.
         batches: what to call it with: a tuple of arguments each, or one argument.
         policy: where to start; by default the policy in force, or else the default policy.
-        promote: whether ops may also become low.
+        promote: whether denied ops may run in 16 bits too.
         headroom: how many powers of two numbers must stay below the end of the range.
         loss_scale: the scale that training will use, for gradients; by default the one these gradients need.
 
     Raises:
         MixdownError: there is no batch, or the function calls no tf.function that could be probed.
     """
-    policy, _ = policy_for(policy)
-    given, rows = policy, [batch if isinstance(batch, tuple) else (batch,) for batch in batches]
-    if not rows:
-        raise MixdownError("Calibration needs at least one batch.")
+    policy, _ = chosen_policy(policy)
+    given, rows = policy, as_arguments(batches, "Calibration")
     rulings: list[Ruling] = []
     for _ in range(MOST_ROUNDS):
         judge = _Judge(observe(fn, rows, policy, Scope(inner=True, denied=promote)), given, headroom, loss_scale)
@@ -81,8 +77,16 @@ def calibration(
     return Calibration(policy, tuple(rulings), judge.scale)
 
 
+def as_arguments(batches: Iterable[Any], tool: str) -> list[tuple[Any, ...]]:
+    """The arguments of a call for every batch; an error in the name of a tool if there is none."""
+    rows = [batch if isinstance(batch, tuple) else (batch,) for batch in batches]
+    if not rows:
+        raise MixdownError(f"{tool} needs at least one batch.")
+    return rows
+
+
 class _Judge:
-    """Puts the tallies of tensors to the ops that read and make them."""
+    """Decides about ops by the tallies of the tensors that they read and make."""
 
     def __init__(self, counts: Any, given: Policy, headroom: int, loss_scale: float | None) -> None:
         self._tallies: Mapping[Key, Tally] = counts.tallies
@@ -115,7 +119,7 @@ class _Judge:
         return None
 
     def _denied_by_the_lists(self, plan: Plan, op: Op) -> bool:
-        """Whether the rule set denies an op, no rule of the user speaks against it, and it could be low."""
+        """Whether only the rule set denies an op: no rule of the user does, and it could run in 16 bits."""
         sites = [plan.graph.sites[site] for site in op.sites]
         full = (Category.DENY, Category.BARRIER)
         refused = any(o.category in full and o.matches(op.kind, op.name) for o in self._given.overrides)
@@ -143,7 +147,7 @@ class _Judge:
 
 def _between_low_ops(plan: Plan) -> frozenset[int]:
     """The sites that have an allow op before and after them: not a loss, nor the arithmetic of an optimizer."""
-    allowed = plan.scene.sites_of(Category.ALLOW)
+    allowed = plan.view.sites_of(Category.ALLOW)
     return frozenset(_reached(allowed, plan.graph.successors) & _reached(allowed, plan.graph.predecessors))
 
 

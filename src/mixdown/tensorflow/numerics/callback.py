@@ -1,4 +1,4 @@
-"""`mixdown.numerics.LocateCallback`: tells, at the first step that loss scaling skips, which op is to blame."""
+"""`mixdown.numerics.LocateCallback`: reports, at the first step that loss scaling skips, which op caused it."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ if TYPE_CHECKING:
 class LocateCallback(keras.callbacks.Callback):
     """For Keras 3 `fit`: after the first skipped step, runs that step once more with probes and reports the op.
 
-    The step is repeated from the state, the loss scale and the batch that it had; training goes on as if nothing had
-    happened. Until then a step costs a copy of the weights it changes.
+    The step is repeated from the state, the loss scale and the batch that it had; training then goes on unchanged.
+    Until then a step costs a copy of the weights it changes. With tf_keras, use `mixdown.numerics.locating` around
+    `fit` instead.
 
     Args:
         report: called with the `Location`; by default it is printed to standard error.
-        policy: what may be low; by default the policy in force, or else the default policy.
+        policy: what may run in 16 bits; by default the policy in force, or else the default policy.
 
     Attributes:
         location: the find, None so far.
@@ -40,7 +41,7 @@ class LocateCallback(keras.callbacks.Callback):
         self.location: Location | None = None
 
     def on_train_begin(self, logs: Any = None) -> None:  # noqa: ARG002 - Keras calls it so
-        """Stand between `fit` and the step, to see the batches."""
+        """Replace the step that `fit` runs by one that keeps the batches until it is done."""
         if not hasattr(self.model.optimizer, "skipped_steps"):
             raise MixdownError(
                 "LocateCallback waits for the first skipped step, and this optimizer skips none: compile the model "
@@ -50,12 +51,12 @@ class LocateCallback(keras.callbacks.Callback):
             self._plain, self.model.train_function = self.model.train_function, self._step
 
     def on_train_end(self, logs: Any = None) -> None:  # noqa: ARG002 - Keras calls it so
-        """Step aside."""
+        """Put the step back."""
         if self._plain is not None:
             self.model.train_function, self._plain = self._plain, None
 
     def _step(self, batches: Iterator[Any]) -> Any:
-        """One execution of the step, on batches that are held until it is known to be good."""
+        """One execution of the step, on batches that are held until no step of it was skipped."""
         optimizer, step = self.model.optimizer, self._plain
         held = list(islice(batches, self.model.steps_per_execution))
         if not held or self.location is not None:
@@ -84,4 +85,4 @@ def _variables(model: Any) -> list[Any]:
 
 
 def _print(location: Location) -> None:
-    print(location, file=sys.stderr)  # noqa: T201 - it tells a person at the terminal
+    print(location, file=sys.stderr)  # noqa: T201 - for a person at the terminal

@@ -8,58 +8,55 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tensorflow as tf
 
-from mixdown.numerics.comparison import Compared, Comparison, Errors
-from mixdown.tensorflow.numerics.errors import errors_between
-from mixdown.tensorflow.numerics.probing.runs import Run
+from mixdown.numerics.comparison import BEYOND, Compared, Comparison, Errors
+from mixdown.tensorflow.numerics.probing.runs import Run, chosen_policy
 from mixdown.tensorflow.numerics.probing.state import kept
-from mixdown.tensorflow.numerics.probing.values import Values
-from mixdown.tensorflow.numerics.setting import policy_for
+from mixdown.tensorflow.numerics.probing.values import Values, float_array
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from mixdown.core import Plan, Policy
-    from mixdown.tensorflow.numerics.probing.counts import Key
+    from mixdown.tensorflow.numerics.probing.probed_function import Key
+
+FLOOR = 1e-6
+"""Numbers below this part of the largest one count as that large when an error is taken relative to them."""
 
 
 def compare(fn: Callable[..., Any], *args: Any, policy: Policy | None = None, only: str = "") -> Comparison:
     """Run a function in float32 and as the policy has it, and compare what it makes on the way.
 
     Both runs start from the same variables. Random ops draw the same numbers in both: those that keep their state in a
-    variable because it is put back, others because both runs start them anew. Eager ops between functions are not
-    covered by that. The values of the float32 run are held in memory until the other has made the same.
+    variable because it is put back, others because both runs start them anew. That does not hold for eager ops between
+    functions. The values of the float32 run are held in memory until the other has made the same.
 
     Args:
         fn: a tf.function, or any function that calls some.
         args: what to call it with.
-        policy: what may be low; by default the policy in force, or else the default policy.
+        policy: what may run in 16 bits; by default the policy in force, or else the default policy.
         only: a regular expression that the names of the ops to compare must contain.
 
     Raises:
         MixdownError: the function calls no tf.function that could be probed.
     """
-    policy, gate = policy_for(policy)
+    policy, gate = chosen_policy(policy)
     wanted = re.compile(only)
-    full: dict[Key, list[Any]] = {}
-    mixed: dict[Key, list[Any]] = {}
 
-    def run(into: dict[Key, list[Any]], *, in_float32: bool) -> tuple[Any, Values]:
-        values = Values(
-            lambda key, _: wanted.search(key.op) is not None, lambda key, v: into.setdefault(key, []).append(v)
-        )
+    def run(*, in_float32: bool) -> tuple[Any, Values]:
+        values = Values(lambda key, _: wanted.search(key.op) is not None)
         with Run(values, policy, full=in_float32) as probed:
             return probed(fn, *args), values
 
     with kept() as restore:
-        expected, _ = run(full, in_float32=True)
+        expected, full = run(in_float32=True)
         restore()
-        got, values = run(mixed, in_float32=gate)
-    errors = {key: errors_between(full.get(key, []), mixed[key]) for key in mixed}
-    return Comparison(_ranked(errors, values), outputs(expected, got))
+        got, mixed = run(in_float32=gate)
+    errors = {key: errors_between(full.found.get(key, []), found) for key, found in mixed.found.items()}
+    return Comparison(_ranked(errors, mixed), outputs(expected, got))
 
 
 def _ranked(errors: Mapping[Key, Errors], values: Values) -> tuple[Compared, ...]:
-    added = {key: extra for plan in values.plans for key, extra in _added(errors, plan).items()}
+    added = {key: extra for tree in values.trees for key, extra in _added(errors, tree.plan).items()}
     rows = [
         Compared(*key, values.dtypes[key], error, added.get(key, 0.0), key in values.final)
         for key, error in errors.items()
@@ -114,12 +111,34 @@ def outputs(expected: Any, got: Any) -> tuple[Compared, ...]:
 
 
 def _flat(value: Any) -> list[Any]:
-    return [_array(part) for part in tf.nest.flatten(value, expand_composites=True)]
+    parts = tf.nest.flatten(value, expand_composites=True)
+    kinds = (tf.Tensor, tf.Variable, np.ndarray, float)
+    return [float_array(part) if isinstance(part, kinds) else None for part in parts]
 
 
-def _array(part: Any) -> Any:
-    array = np.asarray(part) if isinstance(part, tf.Tensor | tf.Variable | np.ndarray | float) else None
-    if array is None:
-        return None
-    wide = array.astype(np.float32) if array.dtype == tf.bfloat16.as_numpy_dtype else array
-    return wide if wide.dtype.kind == "f" else None
+def errors_between(full: Sequence[Any], mixed: Sequence[Any]) -> Errors:
+    """The errors of all arrays of a sequence together; `BEYOND` if shapes differ, or what is not finite does."""
+    if [np.shape(value) for value in full] != [np.shape(value) for value in mixed]:
+        return BEYOND
+    if all(np.asarray(one).tobytes() == np.asarray(other).tobytes() for one, other in zip(full, mixed, strict=True)):
+        return Errors()
+    expected, got = (np.concatenate([np.ravel(v).astype(np.float64) for v in part]) for part in (full, mixed))
+    both = np.isfinite(expected) & np.isfinite(got)
+    if not np.array_equal(expected[~both], got[~both], equal_nan=True):
+        return BEYOND
+    return _finite_errors(expected[both], got[both])
+
+
+def _finite_errors(expected: Any, got: Any) -> Errors:
+    difference = np.abs(got - expected)
+    size = np.abs(expected)
+    relative = difference / np.maximum(size, max(size.max() * FLOOR, np.finfo(np.float64).tiny))
+    lengths = [float(np.linalg.norm(each)) for each in (expected, got, difference)]
+    return Errors(
+        float(difference.max()),
+        float(difference.mean()),
+        float(relative.max()),
+        float(relative.mean()),
+        lengths[2] / lengths[0] if lengths[0] else float("inf"),
+        float(expected @ got) / (lengths[0] * lengths[1]) if lengths[0] * lengths[1] else 0.0,
+    )

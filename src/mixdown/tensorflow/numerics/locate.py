@@ -1,42 +1,50 @@
-"""`mixdown.numerics.locate`: the first op that made Inf or NaN of finite inputs, found in one extra run."""
+"""`mixdown.numerics.locate` and `locating`: the first op that made Inf or NaN of finite inputs.
+
+`locate` finds it in one extra run of a step, `locating` watches a program until its numbers go bad for the first time.
+"""
 
 from __future__ import annotations
 
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
 
 from mixdown.numerics.location import Location, Range
-from mixdown.numerics.names import layer_of
-from mixdown.tensorflow.numerics.culprits import Culprit, Findings, findings, float_dtype, readers_of
-from mixdown.tensorflow.numerics.probing.health import Capture, Health
-from mixdown.tensorflow.numerics.probing.ports import FLOATS, OPAQUE, maker
-from mixdown.tensorflow.numerics.probing.runs import Run
+from mixdown.rules.op_names import layer_of
+from mixdown.tensorflow.calls import active_policy
+from mixdown.tensorflow.calls.call_hook import observed
+from mixdown.tensorflow.install import install
+from mixdown.tensorflow.numerics.causes import find_cause, in_float32
+from mixdown.tensorflow.numerics.probing.health import Health
+from mixdown.tensorflow.numerics.probing.probed_function import FLOATS, maker
+from mixdown.tensorflow.numerics.probing.runs import Run, chosen_policy
 from mixdown.tensorflow.numerics.probing.state import kept
-from mixdown.tensorflow.numerics.replay import in_float32
-from mixdown.tensorflow.numerics.setting import policy_for
-from mixdown.tensorflow.numerics.sources import source_of
+from mixdown.tensorflow.numerics.probing.values import float_array
 from mixdown.tensorflow.runtime.private import context
+from mixdown.tensorflow.runtime.source_lines import of_op
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from mixdown.core import Policy
-    from mixdown.tensorflow.numerics.probing.ports import Port
-    from mixdown.tensorflow.numerics.probing.probed_function import Sheet
+    from mixdown.tensorflow.calls.call_hook import ObservedCall
+    from mixdown.tensorflow.numerics.causes import Cause, Findings
+    from mixdown.tensorflow.numerics.probing.health import Capture, PortValues
+    from mixdown.tensorflow.numerics.probing.probed_function import ProbedFunction
 
 
 def locate(step_fn: Callable[..., Any], *args: Any, policy: Policy | None = None) -> Location | None:
     """Run a step once more, with probes, and name the first op that made Inf or NaN of finite inputs.
 
-    The step runs as the policy has it, except that XLA compiles nothing and graph optimizers rest. Variables are bit
+    The step runs as the policy has it, except that XLA compiles nothing and graph optimizers are off. Variables are bit
     for bit as before afterwards; what a dataset iterator hands out is gone, so pass the batch itself.
 
     Args:
         step_fn: a tf.function, or any function that calls some: a training step, `model.train_on_batch`.
         args: what to call it with.
-        policy: what may be low, and where; by default the policy in force, or else the default policy.
+        policy: what may run in 16 bits, and where; by default the policy in force, or else the default policy.
 
     Returns:
         The op, None if everything stayed finite.
@@ -44,106 +52,138 @@ def locate(step_fn: Callable[..., Any], *args: Any, policy: Policy | None = None
     Raises:
         MixdownError: the step calls no tf.function that could be probed.
     """
-    policy, full = policy_for(policy)
+    policy, full = chosen_policy(policy)
     health = Health()
     with kept(), Run(health, policy, full=full) as run:
         try:
             run(step_fn, *args)
         except tf.errors.OpError:
-            if findings(health.executions).first is None:
+            if find_cause(health.executions).first is None:
                 raise
-        return located(health)
+        return _located(health)
 
 
-def located(health: Health) -> Location | None:
-    """The op to blame for what the probes saw."""
-    found = findings(health.executions)
+@contextmanager
+def locating(report: Callable[[Location], object] | None = None) -> Iterator[list[Location]]:
+    """Run what this thread calls inside the block with probes, until an op makes Inf or NaN of finite inputs.
+
+    Unlike `locate`, nothing runs twice and nothing is put back: this is the run itself, slower up to the first find,
+    and at full speed from then on. Only calls for which a policy is in force are probed.
+
+    Args:
+        report: called with the find.
+
+    Yields:
+        A list that holds the find once there is one.
+    """
+    found: list[Location] = []
+    runs: dict[Policy, tuple[Health, Run]] = {}
+    install()
+    with ExitStack() as stack:
+
+        def observer(call: ObservedCall) -> Any:
+            policy = active_policy.current_policy()
+            if found or policy is None:
+                return call.unobserved()
+            if policy not in runs:
+                health = Health()
+                runs[policy] = health, stack.enter_context(Run(health, policy, full=False, lenient=False))
+            health, run = runs[policy]
+            try:
+                return run.call(call)
+            finally:
+                location = _located(health)
+                health.forget()
+                if location:
+                    found.append(location)
+                    if report is not None:
+                        report(location)
+
+        with observed(observer):
+            yield found
+
+
+def _located(health: Health) -> Location | None:
+    """The op that caused what the probes saw."""
+    found = find_cause(health.executions)
     if found.first is None:
         return None
     return _came_in(found.first) if found.came_in else _made(found, found.first, health.captures)
 
 
-def _made(found: Findings, culprit: Culprit, captures: list[Capture]) -> Location:
-    sheet, node = culprit.sheet, culprit.node
-    capture = next((each for each in captures if _is_of(each, culprit)), None)
-    cast = maker(sheet.inputs[node][0].text) if node in sheet.inserted else ""
-    blamed = readers_of(sheet, node)[0] if cast else _node(culprit)
-    inputs = [port for port in sheet.inputs[node] if port.dtype not in OPAQUE]
-    outputs = [port for port in sheet.outputs[node] if port.text in sheet.read and port.dtype in FLOATS]
+def _made(found: Findings, cause: Cause, captures: list[Capture]) -> Location:
+    function, name = cause.execution.function, cause.node
+    node = op = function.by_name[name]
+    capture = next((each for each in captures if _shows(each, cause)), None)
+    cast = maker(function.inputs[name][0].text) if name in function.inserted else ""
+    if cast:  # name the op that reads it
+        op = next(iter(function.readers.get(function.outputs[name][0].text, ())), node)
     return Location(
-        op=blamed.name,
-        kind=blamed.op,
-        function=sheet.original,
-        dtype=tf.as_dtype(float_dtype(sheet, node)).name,
-        inputs=()
-        if capture is None
-        else tuple(_range(_named(sheet, p), v) for p, v in zip(inputs, capture.inputs, strict=True)),
-        outputs=()
-        if capture is None
-        else tuple(_range(_named(sheet, p), v) for p, v in zip(outputs, capture.outputs, strict=True)),
-        layer=layer_of(blamed.name, sheet.outputs),
-        source=source_of(context(), sheet.original, blamed.name),
-        float32=False if cast else _overflows_in_float32(culprit, capture),
+        op=op.name,
+        kind=op.op,
+        function=function.original,
+        dtype=_float_dtype(function, name),
+        inputs=_ranges(function, capture.inputs) if capture else (),
+        outputs=_ranges(function, capture.outputs) if capture else (),
+        layer=layer_of(op.name, function.outputs),
+        source=of_op(context(), function.original, op.name),
+        float32=False if cast else _overflows_in_float32(node, capture),
         cast=cast,
-        iteration=culprit.execution.ordinal,
+        iteration=cause.execution.ordinal,
         others=found.others,
     )
 
 
-def _came_in(culprit: Culprit) -> Location:
-    sheet = culprit.sheet
-    kind = _node(culprit).op if culprit.node in sheet.outputs else "argument"
+def _came_in(cause: Cause) -> Location:
+    function, name = cause.execution.function, cause.node
     return Location(
-        op=culprit.node,
-        kind=kind,
-        function=sheet.original,
-        dtype=tf.as_dtype(float_dtype(sheet, culprit.node)).name,
-        layer=layer_of(culprit.node),
-        source=source_of(context(), sheet.original, culprit.node),
+        op=name,
+        kind=function.by_name[name].op if name in function.by_name else "argument",
+        function=function.original,
+        dtype=_float_dtype(function, name),
+        layer=layer_of(name),
+        source=of_op(context(), function.original, name),
         came_in=True,
     )
 
 
-def _node(culprit: Culprit) -> Any:
-    return next(node for node in culprit.sheet.nodes if node.name == culprit.node)
+def _shows(capture: Capture, cause: Cause) -> bool:
+    """Whether a capture shows a cause making non-finite values of finite ones."""
+    same = capture.function is cause.execution.function and capture.node == cause.node
+    return same and all(_is_finite(value) for _, value in capture.inputs)
 
 
-def _named(sheet: Sheet, port: Port) -> str:
-    """The user's op behind a tensor: of a cast that the plan put in, what it casts."""
-    name = maker(port.text)
-    return maker(sheet.inputs[name][0].text) if name in sheet.inserted else name
+def _overflows_in_float32(node: Any, capture: Capture | None) -> bool | None:
+    """Whether the op would have made Inf or NaN in float32 too; None if that cannot be found out."""
+    if capture is None:
+        return None
+    outputs = in_float32(node, [value for _, value in capture.inputs], capture.function.library)
+    return None if outputs is None else not all(map(_is_finite, outputs))
 
 
-def _is_of(capture: Capture, culprit: Culprit) -> bool:
-    """Whether a capture shows a culprit making non-finite values of finite ones."""
-    same = capture.tree is culprit.execution.tree and capture.sheet == culprit.execution.sheet
-    return same and capture.node == culprit.node and all(_is_finite(value) for value in capture.inputs)
-
-
-def _overflows_in_float32(culprit: Culprit, capture: Capture | None) -> bool | None:
-    outputs = capture and in_float32(_node(culprit), capture.inputs, culprit.sheet.library)
-    return None if outputs is None else not all(_is_finite(value) for value in outputs)
+def _float_dtype(function: ProbedFunction, name: str) -> str:
+    """The dtype of a node's first float output, or of an argument."""
+    ports = function.outputs.get(name) or [port for port in function.arguments if port.text == name]
+    return tf.as_dtype(next(port.dtype for port in ports if port.dtype in FLOATS)).name
 
 
 def _is_finite(value: Any) -> bool:
-    wide = _wide(value)
-    return wide is None or bool(np.isfinite(wide).all())
+    numbers = float_array(value)
+    return numbers is None or bool(np.isfinite(numbers).all())
+
+
+def _ranges(function: ProbedFunction, values: PortValues) -> tuple[Range, ...]:
+    """The ranges of values, under the user's ops that made them: for a cast of the plan, the op that it casts."""
+    names = [maker(port.text) for port, _ in values]
+    own = [maker(function.inputs[name][0].text) if name in function.inserted else name for name in names]
+    return tuple(_range(name, value) for name, (_, value) in zip(own, values, strict=True))
 
 
 def _range(name: str, value: Any) -> Range:
-    wide = _wide(value)
-    numbers = np.asarray(value) if wide is None else wide
-    dtype = tf.as_dtype(numbers.dtype if wide is None else value.dtype).name
-    if wide is None and numbers.dtype.kind not in "iu":
+    array, floats = np.asarray(value), float_array(value)
+    numbers, dtype = array if floats is None else floats, tf.as_dtype(array.dtype).name
+    if numbers.dtype.kind not in "fiu":
         return Range(name, dtype, numbers.shape, None, None)
     finite = numbers[np.isfinite(numbers)]
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (None, None)
     return Range(name, dtype, numbers.shape, low, high, int(np.isinf(numbers).sum()), int(np.isnan(numbers).sum()))
-
-
-def _wide(value: Any) -> Any:
-    """A float array in a width that NumPy computes in; None if the values are no floats."""
-    value = np.asarray(value)
-    if value.dtype == tf.bfloat16.as_numpy_dtype:
-        return value.astype(np.float32)
-    return value if value.dtype.kind == "f" else None

@@ -1,15 +1,15 @@
-"""`mixdown.numerics.statistics`: the numbers of every tensor that becomes low, measured in float32."""
+"""`mixdown.numerics.statistics`: the numbers of every tensor that becomes 16-bit, measured in float32."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from mixdown.errors import MixdownError
-from mixdown.numerics.range_statistics import Measured, Statistics
+from mixdown.numerics.range_statistics import Statistics
+from mixdown.numerics.tally import MeasuredTensor
 from mixdown.tensorflow.numerics.probing.counts import Counts
-from mixdown.tensorflow.numerics.probing.runs import Run
+from mixdown.tensorflow.numerics.probing.runs import Run, chosen_policy
 from mixdown.tensorflow.numerics.probing.state import kept
-from mixdown.tensorflow.numerics.setting import policy_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 def statistics(
     step_fn: Callable[..., Any], *args: Any, steps: int = 1, policy: Policy | None = None, loss_scale: float = 1.0
 ) -> Statistics:
-    """Measure the tensors that a policy makes low, in float32, as if they were in float16 and in bfloat16.
+    """Measure the tensors that a policy makes 16-bit, in float32, as if they were in float16 and in bfloat16.
 
-    Variables are bit for bit as before afterwards; between the steps they change as the step has it.
+    Variables are bit for bit as before afterwards; between the steps they change as the steps change them.
 
     Args:
         step_fn: a tf.function, or any function that calls some.
         args: what to call it with.
         steps: how often to call it.
-        policy: what may be low; by default the policy in force, or else the default policy.
+        policy: what may run in 16 bits; by default the policy in force, or else the default policy.
         loss_scale: the scale that the step's gradients carry already.
 
     Raises:
@@ -37,7 +37,7 @@ def statistics(
     """
     if steps < 1:
         raise MixdownError(f"Statistics need at least one step, got steps={steps}.")
-    policy, _ = policy_for(policy)
+    policy, _ = chosen_policy(policy)
     counts = observe(step_fn, [args] * steps, policy)
     return Statistics(policy.low, steps, float(loss_scale), _rows(counts, policy.low))
 
@@ -45,7 +45,7 @@ def statistics(
 def observe(
     step_fn: Callable[..., Any], batches: Iterable[tuple[Any, ...]], policy: Policy, scope: Scope | None = None
 ) -> Counts:
-    """Count over a call of the step for every batch."""
+    """Call the step on every batch, in float32, and count the tensors in scope."""
     counts = Counts(scope)
     with kept(), Run(counts, policy, full=True) as run:
         for batch in batches:
@@ -53,12 +53,12 @@ def observe(
     return counts
 
 
-def _rows(counts: Counts, low: str) -> tuple[Measured, ...]:
-    rows = [Measured(*key, tally) for key, tally in counts.tallies.items()]
+def _rows(counts: Counts, low: str) -> tuple[MeasuredTensor, ...]:
+    rows = [MeasuredTensor(*key, tally) for key, tally in counts.tallies.items()]
     return tuple(sorted(rows, key=lambda row: _badness(row, low)))
 
 
-def _badness(row: Measured, low: str) -> tuple[float, float, float, str]:
-    """Those that overflow first, then those that vanish, then those that lose digits."""
+def _badness(row: MeasuredTensor, low: str) -> tuple[float, float, float, str]:
+    """A sort key: tensors that overflow come first, then those flushed to zero, then those that lose digits."""
     losses, share = row.losses(low), row.tally.share
     return (-share(losses.overflowed), -share(losses.flushed), -share(losses.subnormal), row.name)

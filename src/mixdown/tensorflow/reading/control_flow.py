@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mixdown.core import Agreement, Role, Tie
-from mixdown.core.disjoint_sets import Unions
+from mixdown.core.disjoint_sets import DisjointSets
 from mixdown.errors import GraphError
 from mixdown.tensorflow.protos import bodies
 
@@ -35,7 +35,7 @@ def calls(draft: Draft) -> Iterator[Call]:
 
 def tie_calls(draft: Draft) -> None:
     """Let values flow between calls and callees, and tie the sites that one value passes through without a cast."""
-    carried = Unions()
+    carried = DisjointSets()
     for caller, index, callee in calls(draft):
         first, returns = call_ports(caller, index, callee)
         passed = [(caller.input_site(index, first + place), site) for place, site in enumerate(callee.arguments)]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mixdown.reports import dimensions
-from mixdown.reports.advice import Product
+from mixdown.reports.advice import Product, convolution, einsum, matmul
 from mixdown.tensorflow.reading.arithmetic import CONVOLUTIONS, PRODUCTS, input_shapes, tensors_by_use
 
 if TYPE_CHECKING:
     from mixdown.core.graph import Shape
-    from mixdown.reports.dimensions import Dimensions
+    from mixdown.reports.advice import Dimensions
     from mixdown.tensorflow.reading.read import Reading
 
 JUDGED = PRODUCTS.keys() | {kind for kind in CONVOLUTIONS if "Depthwise" not in kind}  # which do not use Tensor Cores
@@ -30,10 +29,10 @@ def products(reading: Reading) -> list[Product]:
 def _dimensions(node: Any, inputs: list[Shape]) -> Dimensions:
     if node.op == "Einsum":
         sides = inputs if len(inputs) == 2 else [None, None]  # noqa: PLR2004 - the two sides of a product
-        return dimensions.einsum(node.attr["equation"].s.decode(errors="replace"), *sides)
+        return einsum(node.attr["equation"].s.decode(errors="replace"), *sides)
     if node.op in PRODUCTS:
         left, right = (name in node.attr and node.attr[name].b for name in PRODUCTS[node.op])
-        return dimensions.matmul(*inputs[:2], flip_left=left, flip_right=right)
+        return matmul(*inputs[:2], flip_left=left, flip_right=right)
     parts = [None if place is None else inputs[place] for place in CONVOLUTIONS[node.op]]
     first = "data_format" in node.attr and node.attr["data_format"].s.startswith(b"NC")
-    return dimensions.convolution(*parts, channels_first=first)
+    return convolution(*parts, channels_first=first)

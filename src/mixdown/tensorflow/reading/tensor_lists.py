@@ -10,7 +10,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from mixdown.core import Agreement, Tie
-from mixdown.core.disjoint_sets import Unions
+from mixdown.core.disjoint_sets import DisjointSets
 from mixdown.rules.rule_set import kinds
 from mixdown.tensorflow.protos.bodies import followed, reached
 from mixdown.tensorflow.protos.signatures import VARIANT
@@ -48,7 +48,7 @@ class HandleFlow:
         self._draft = draft
         self._numbers: dict[Vertex, int] = {}
         self.sources: dict[int, list[int]] = defaultdict(list)  # per vertex, those that pass handles to it
-        self.connected = Unions()
+        self.connected = DisjointSets()
         for chapter in draft.chapters:
             self._add_wires(chapter)
         for call in calls(draft) if self._numbers else ():

@@ -1,4 +1,4 @@
-"""Which line of the user's program made an op, where TensorFlow remembers. One function a place to look."""
+"""Which line of the user's program made an op, where TensorFlow knows. One function for each place to look it up."""
 
 from __future__ import annotations
 
@@ -10,43 +10,53 @@ from typing import TYPE_CHECKING, Any
 from mixdown.tensorflow.runtime.private import LoadTracesFromDebugInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable
 
     from mixdown.core import Graph
 
 MOST_FRAMES = 10_000_000
-"""More than the largest models have: debug info from anywhere must not fill the memory."""
+"""More than the largest models have: debug info from an untrusted file must not fill the memory."""
 
 LIBRARIES = ("tensorflow", "keras", "tf_keras")
+
 Lookup = dict[str, str]
 """Op -> its line."""
 
 
 def of_functions(graph: Graph, context: Any) -> list[str]:
-    """Per op, its line, as the functions that TensorFlow has registered tell it."""
-    return _looked_up(graph, lambda function: _registered(context, function) if function else {})
+    """Per op, its line, from the functions that TensorFlow has registered."""
+    return _looked_up(graph, lambda function: _lines(traces(context, function)))
+
+
+def of_op(context: Any, function: str, op: str) -> str:
+    """The line of one op of a registered function, "" if it is not known."""
+    frame = _users_frame(traces(context, function).get(op, ()))
+    return "" if frame is None else f"{frame.filename}:{frame.lineno} in {frame.name}"
 
 
 def of_graph(graph: Graph, user: Any) -> list[str]:
-    """Per op, its line, as the operations of a `tf.Graph` and the functions it holds tell it."""
+    """Per op, its line, from the operations of a `tf.Graph`."""
     operations = {operation.name: operation for operation in user.get_operations()}
-    traces = {op.name: operations[op.name].traceback for op in graph.ops if not op.function and op.name in operations}
-    own = {name: _line(trace) for name, trace in traces.items()}
-    return _looked_up(graph, lambda function: {} if function else own)
+    own = {op.name: operations[op.name].traceback for op in graph.ops if not op.function and op.name in operations}
+    lines = _lines(own)
+    return _looked_up(graph, lambda function: {} if function else lines)
 
 
 def of_graph_def(graph: Graph, graph_def: Any) -> list[str]:
     """Per op, its line, if the GraphDef was saved with them."""
-    if not graph_def.HasField("debug_info"):
-        return [""] * len(graph.ops)
-    own = _lines(graph_def.debug_info)
-    return _looked_up(graph, lambda function: {} if function else own)
+    lines = _lines(_traces(graph_def.debug_info))
+    return _looked_up(graph, lambda function: {} if function else lines)
 
 
 def of_saved_model(graph: Graph, debug_info: Any) -> list[str]:
-    """Per op, its line, as the debug info in the folder of a SavedModel tells it, which names ops `op@function`."""
-    lines = _lines(debug_info)
+    """Per op, its line, from the debug info in the folder of a SavedModel, which names ops `op@function`."""
+    lines = _lines(_traces(debug_info))
     return [lines.get(f"{op.name}@{op.function}", "") for op in graph.ops]
+
+
+def traces(context: Any, function: str) -> dict[str, Any]:
+    """Op -> the stack it was made in, for a function that TensorFlow has registered; empty for any other."""
+    return _traces(context.get_graph_debug_info(function)) if context.has_function(function) else {}
 
 
 def _looked_up(graph: Graph, lookup: Callable[[str], Lookup]) -> list[str]:
@@ -54,14 +64,8 @@ def _looked_up(graph: Graph, lookup: Callable[[str], Lookup]) -> list[str]:
     return [known[op.function].get(op.name, "") for op in graph.ops]
 
 
-def _registered(context: Any, function: str) -> Lookup:
-    return _lines(context.get_graph_debug_info(function)) if context.has_function(function) else {}
-
-
-def _lines(debug_info: Any) -> Lookup:
-    if _frames(debug_info) > MOST_FRAMES:
-        return {}
-    return {name: _line(trace) for name, trace in LoadTracesFromDebugInfo(debug_info).items()}
+def _traces(debug_info: Any) -> dict[str, Any]:
+    return LoadTracesFromDebugInfo(debug_info) if _frames(debug_info) <= MOST_FRAMES else {}
 
 
 def _frames(debug_info: Any) -> int:
@@ -71,18 +75,19 @@ def _frames(debug_info: Any) -> int:
     return own + sum(shared.get(number, 0) for number in debug_info.name_to_trace_id.values())
 
 
-def _line(trace: Iterable[Any]) -> str:
-    """The innermost frame that is the user's: not a framework's, and not outside the call that made us trace."""
+def _lines(stacks: dict[str, Any]) -> Lookup:
+    frames = {name: _users_frame(trace) for name, trace in stacks.items()}
+    return {name: f"{frame.filename}:{frame.lineno}, in {frame.name}" for name, frame in frames.items() if frame}
+
+
+def _users_frame(trace: Iterable[Any]) -> Any:
+    """The innermost frame of the user's own code; None if mixdown, having the function traced, comes before it."""
     for frame in reversed(list(trace)):
-        if _is_in(frame.filename, _home("mixdown")):
-            return ""
-        if not any(_is_in(frame.filename, _home(library)) for library in LIBRARIES):
-            return f"{frame.filename}:{frame.lineno}, in {frame.name}"
-    return ""
-
-
-def _is_in(filename: str, homes: Sequence[str]) -> bool:
-    return filename.startswith(tuple(homes))
+        if frame.filename.startswith(_home("mixdown")):
+            return None
+        if not any(frame.filename.startswith(_home(library)) for library in LIBRARIES):
+            return frame
+    return None
 
 
 @cache

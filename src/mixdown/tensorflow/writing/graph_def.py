@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mixdown.core import Plan, Policy, make_plan
 from mixdown.errors import GraphError, PolicyError
+from mixdown.reports import Report
 from mixdown.reports.build import Facts, graph_report
-from mixdown.reports.model import Report
-from mixdown.reports.rendering.summary import summary
+from mixdown.reports.rendering.blocks import summary
 from mixdown.tensorflow.protos.bodies import graph_body
 from mixdown.tensorflow.protos.wiring import LONGEST_PORT
 from mixdown.tensorflow.reading.products import products
@@ -17,7 +17,7 @@ from mixdown.tensorflow.runtime.gc_pause import collector_paused
 from mixdown.tensorflow.runtime.releases import versions
 from mixdown.tensorflow.runtime.source_lines import of_graph_def
 from mixdown.tensorflow.writing.apply import apply, unused
-from mixdown.untrusted.escaped import harmless
+from mixdown.untrusted.escaped import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -34,7 +34,7 @@ class Rewrite(NamedTuple):
     reading: Reading | None = None  # what the plan was made of
 
     def __str__(self) -> str:
-        return "\n".join(map(harmless, summary(graph_report(self.plan, "", "graph"))))
+        return "\n".join(map(escaped, summary(graph_report(self.plan, "", "graph"))))
 
     def report(self, title: str = "A rewritten graph") -> Report:
         """All of it for people: every op with its reason, every cast. See `save`."""

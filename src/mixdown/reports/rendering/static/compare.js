@@ -1,7 +1,6 @@
-// Two reports of one graph: what it cost before and after, which ops changed and why, which casts came and went.
+// Two reports of one graph: totals before and after, ops whose dtype changed and why, casts added and removed.
 
 function compareView(report, comparison) {
-  const part = (dtype) => el("span", { class: `badge fill-${dtype === FULL ? "full" : "low"}` }, dtype);
   const label = (change) => (change.function ? `${change.op} in ${change.function}` : change.op);
   return el(
     "section",
@@ -24,24 +23,8 @@ function compareView(report, comparison) {
               ],
               wide: true,
             },
-            {
-              title: "Before",
-              key: (change) => change.dtype_before,
-              cell: (change) => [
-                part(change.dtype_before),
-                el("span", { class: "step-why" }, worded(change.reason_before)),
-              ],
-              wide: true,
-            },
-            {
-              title: "After",
-              key: (change) => change.dtype_after,
-              cell: (change) => [
-                part(change.dtype_after),
-                el("span", { class: "step-why" }, worded(change.reason_after)),
-              ],
-              wide: true,
-            },
+            dtypeColumn("Before", "dtype_before", "reason_before"),
+            dtypeColumn("After", "dtype_after", "reason_after"),
           ],
           comparison.changes,
         )
@@ -53,9 +36,21 @@ function compareView(report, comparison) {
   );
 }
 
+function dtypeColumn(title, dtype, reason) {
+  return {
+    title,
+    key: (change) => change[dtype],
+    cell: (change) => [
+      el("span", { class: `badge fill-${change[dtype] === FULL ? "full" : "low"}` }, change[dtype]),
+      el("span", { class: "step-why" }, worded(change[reason])),
+    ],
+    wide: true,
+  };
+}
+
 function totalsTable({ before, after }) {
   const rows = [
-    ["Low ops", "low_ops", count],
+    ["16-bit ops", "low_ops", count],
     ["Float ops", "ops", count],
     ["Casts", "casts", count],
     ["Bytes moved by casts", "bytes", size],
@@ -82,12 +77,7 @@ function totalsTable({ before, after }) {
 
 function comparedCasts(title, id, casts) {
   const cells = [
-    {
-      title: "Tensor",
-      key: (cast) => cast.tensor,
-      cell: (cast) => el("span", { class: "name" }, cast.tensor),
-      wide: true,
-    },
+    nameColumn("Tensor", (cast) => cast.tensor),
     { title: "To", key: (cast) => cast.to, cell: (cast) => cast.to },
     { title: "Bytes moved", key: (cast) => cast.bytes, cell: (cast) => size(cast.bytes), numeric: true },
   ];
@@ -105,11 +95,6 @@ function comparedOps(title, labels) {
     "div",
     {},
     el("h3", {}, `${title}, ${count(labels.length)}`),
-    table(
-      "ops",
-      title,
-      [{ title: "Op", key: (label) => label, cell: (label) => el("span", { class: "name" }, label), wide: true }],
-      labels,
-    ),
+    table("ops", title, [nameColumn("Op", (label) => label)], labels),
   );
 }

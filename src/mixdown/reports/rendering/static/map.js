@@ -157,7 +157,7 @@ class ScopeMap {
 
   share(scope) {
     const low = (scope.counts.low || 0) + (scope.counts.mixed || 0);
-    return `${count(low)} of ${count(scope.ops)} low`;
+    return `${count(low)} of ${count(scope.ops)} in 16 bits`;
   }
 
   key(event) {

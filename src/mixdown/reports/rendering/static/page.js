@@ -32,7 +32,7 @@ function fillPicker(report) {
       el(
         "option",
         { value: graph.index },
-        `${graph.name} (${graph.kind}, ${count(lowCount(graph.ops))} of ${count(graph.ops.length)} low)`,
+        `${graph.name} (${graph.kind}, ${count(lowCount(graph.ops))} of ${count(graph.ops.length)} in 16 bits)`,
       ),
     ),
   );

@@ -1,4 +1,4 @@
-// What stands in the parts beside the graph: casts, loss scales, advice, details.
+// The tabs beside the graph: casts, loss scales, advice, details.
 
 function castsView(graph, onOp) {
   if (!graph.casts.length)
@@ -24,7 +24,7 @@ function adviceView(graph) {
       el(
         "p",
         { class: "muted" },
-        "No dimension of a low matrix product or convolution stands in the way of Tensor Cores.",
+        "All known dimensions of 16-bit matrix products and convolutions suit Tensor Cores.",
       ),
     );
   return el(
@@ -39,12 +39,7 @@ function adviceView(graph) {
       "advice",
       "Tensor Core advice",
       [
-        {
-          title: "Layer",
-          key: (advice) => advice.layer,
-          cell: (advice) => el("span", { class: "name" }, advice.layer),
-          wide: true,
-        },
+        nameColumn("Layer", (advice) => advice.layer),
         { title: "Dimension", key: (advice) => advice.dimension, cell: (advice) => advice.dimension },
         { title: "Size", key: (advice) => advice.size, cell: (advice) => count(advice.size), numeric: true },
         {
@@ -104,7 +99,7 @@ function graphTable(report, onGraph) {
       },
       { title: "Kind", key: (graph) => graph.kind, cell: (graph) => graph.kind },
       {
-        title: "Low ops",
+        title: "16-bit ops",
         key: (graph) => lowCount(graph.ops),
         cell: (graph) => `${count(lowCount(graph.ops))} of ${count(graph.ops.length)}`,
         numeric: true,

@@ -1,4 +1,4 @@
-// The head of the page: how much is low, and what that takes.
+// The head of the page: how many ops run in 16 bits, and what their casts move.
 
 function drawSummary(report) {
   const ops = report.graphs.flatMap((graph) => graph.ops);

@@ -79,6 +79,11 @@ function table(name, caption, columns, rows, sort) {
   );
 }
 
+// A column of names, which sorts by them.
+function nameColumn(title, name) {
+  return { title, key: name, cell: (row) => el("span", { class: "name" }, name(row)), wide: true };
+}
+
 // Unknown sorts below everything that is known.
 function order(a, b) {
   if (a === null || b === null) return (a !== null) - (b !== null);

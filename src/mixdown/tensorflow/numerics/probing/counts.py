@@ -1,7 +1,7 @@
-"""The probe behind `statistics`: counts the float32 numbers of chosen tensors. Start with `summary`.
+"""The probe behind `statistics` and `calibrate`: counts the float32 numbers of chosen tensors, see `summary`.
 
-Counting is done on the bits of numbers as integers. It is exact, and no kernel's habit of treating subnormal numbers
-as zero can touch it. Numbers that float16 cannot hold, and those that are subnormal in float32, take a slower way.
+Counting is done on the bits of numbers as integers, so that it is exact also with kernels that treat subnormal numbers
+as zero. A tensor with numbers that float16 cannot hold, or that are subnormal in float32, is counted in a slower way.
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ from mixdown.core import Category, Paint, Role
 from mixdown.numerics.formats import BIAS, BOUNDARIES, EXPONENTS, FLOAT16, INF
 from mixdown.numerics.tally import Tally
 from mixdown.tensorflow.numerics.probing.channel import HOST, Channel
-from mixdown.tensorflow.numerics.probing.health import MOVERS
-from mixdown.tensorflow.numerics.probing.probed_function import a_type
+from mixdown.tensorflow.numerics.probing.probed_function import MOVERS, Key
 
 if TYPE_CHECKING:
     from mixdown.core import Plan
-    from mixdown.tensorflow.numerics.probing.probed_function import Sheet
-    from mixdown.tensorflow.numerics.probing.trees import Tree
+    from mixdown.tensorflow.numerics.probing.probed_function import ProbedFunction
+    from mixdown.tensorflow.numerics.probing.trees import ProbedTree
 
 SAME_SIZES = MOVERS | {"Neg"}
 """Kinds whose output is counted with their input, because it holds numbers of the same sizes."""
@@ -32,46 +31,38 @@ MANTISSA_BITS = 23
 SMALLEST_NORMAL = 1 << MANTISSA_BITS
 
 
-class Key(NamedTuple):
-    """A tensor across calls."""
-
-    op: str
-    kind: str
-    output: int
-    function: str
-
-
 class Scope(NamedTuple):
-    """What is counted beside the tensors that low ops make."""
+    """What is counted beside the tensors that 16-bit ops read and make."""
 
     inner: bool = False  # arguments of inner functions too, though they are the same values as outside
     denied: bool = False  # what denied ops read and make too
 
 
 class Counts:
-    """Tallies of the tensors that a policy makes low."""
+    """Tallies of the tensors that a policy makes 16-bit."""
 
     def __init__(self, scope: Scope | None = None) -> None:
         self._scope = scope or Scope()
         self.tallies: dict[Key, Tally] = {}
         self.plans: list[Plan] = []
         self._channel = Channel(tf.int32, tf.int32)
-        self._columns: dict[tuple[bytes, int], list[Key]] = {}
+        self._columns: dict[ProbedFunction, list[Key]] = {}
 
-    def instrument(self, tree: Tree) -> None:
+    def instrument(self, tree: ProbedTree) -> None:
         """See `runs.Probe`."""
         self.plans.append(tree.plan)
-        chosen = tensors(tree, self._scope)
-        for sheet in tree.sheets:
-            if sheet.can_be_probed and (own := _distinct(sheet, chosen.get(sheet.number, {}))):
-                self._columns[tree.name, sheet.number] = list(own.values())
-                packed = sheet.pack([_counted(sheet, text) for text in own], tf.int32, HOST)
-                sheet.run_also([self._channel.write(sheet, (sheet.constant(sheet.number, tf.int32), packed))])
+        chosen = _chosen(tree, self._scope)
+        for function in tree.functions:
+            if function.can_be_probed and (own := _distinct(function, chosen.get(function.number, {}))):
+                self._columns[function] = list(own.values())
+                packed = function.pack([_counted(function, text) for text in own], tf.int32, HOST)
+                number = function.constant(function.number, tf.int32)
+                function.run_also(self._channel.write(function, (number, packed)))
 
-    def collect(self, tree: Tree) -> None:
+    def collect(self, tree: ProbedTree) -> None:
         """See `runs.Probe`."""
         for number, rows in self._channel.records():
-            columns = self._columns[tree.name, int(number)]
+            columns = self._columns[tree.functions[int(number)]]
             for key, row in zip(columns, rows.numpy().tolist(), strict=True):
                 tally = Tally.from_vector(row)
                 self.tallies[key] = self.tallies[key] + tally if key in self.tallies else tally
@@ -81,47 +72,38 @@ class Counts:
         self._channel.close()
 
 
-def tensors(tree: Tree, scope: Scope) -> dict[int, dict[str, Key]]:
-    """Per sheet, the tensors that low sites of the plan make or read: how nodes name them, and what they are."""
+def _chosen(tree: ProbedTree, scope: Scope) -> dict[int, dict[str, Key]]:
+    """Per function, the tensors that are in scope: how nodes name them, and what they are."""
     plan, graph = tree.plan, tree.plan.graph
-    by_function = {sheet.original: sheet for sheet in tree.sheets}
+    by_name = {function.original: function for function in tree.functions}
     wanted = [paint is Paint.LOW for paint in plan.paints]
     if scope.denied:
-        wanted = [w or c is Category.DENY for w, c in zip(wanted, plan.scene.categories, strict=True)]
+        wanted = [w or c is Category.DENY for w, c in zip(wanted, plan.view.categories, strict=True)]
     out: dict[int, dict[str, Key]] = {}
     for tensor in graph.tensors:
         site = graph.sites[tensor.site]
-        op, sheet = graph.ops[site.op], by_function[graph.ops[site.op].function]
-        inner_end = site.role is Role.CONDUIT and not (op.kind == "_Arg" and (scope.inner or sheet.number == 0))
+        op, function = graph.ops[site.op], by_name[graph.ops[site.op].function]
+        inner_end = site.role is Role.CONDUIT and not (op.kind == "_Arg" and (scope.inner or function.number == 0))
         if inner_end or not any(wanted[site] for site in (tensor.site, *tensor.consumers)):
             continue
         output = int(tensor.name.rpartition(":")[2])
-        text = op.name if op.kind == "_Arg" else sheet.outputs[op.name][output].text
-        out.setdefault(sheet.number, {})[text] = Key(op.name, op.kind, output, op.function)
+        text = op.name if op.kind == "_Arg" else function.outputs[op.name][output].text
+        out.setdefault(function.number, {})[text] = Key(op.name, op.kind, output, op.function)
     return out
 
 
-def _distinct(sheet: Sheet, chosen: dict[str, Key]) -> dict[str, Key]:
-    """The tensors of a function that run at all and hold numbers of their own."""
-    run = {port.text for node in sheet.live for port in sheet.outputs[node.name]}
-    run |= {port.text for port in sheet.arguments}
-    moved = {
-        port.text
-        for node in sheet.live
-        if node.op in SAME_SIZES and sheet.inputs[node.name][0].text in chosen
-        for port in sheet.outputs[node.name]
-    }
-    return {text: key for text, key in chosen.items() if text in run - moved}
+def _distinct(function: ProbedFunction, chosen: dict[str, Key]) -> dict[str, Key]:
+    """The chosen tensors of a function without those that are never made, or hold the numbers of another one."""
+    made = {port.text for port in function.arguments}
+    for node in function.live:
+        if node.op not in SAME_SIZES or function.inputs[node.name][0].text not in chosen:
+            made.update(port.text for port in function.outputs[node.name])
+    return {text: key for text, key in chosen.items() if text in made}
 
 
-def _counted(sheet: Sheet, tensor: str) -> str:
+def _counted(function: ProbedFunction, tensor: str) -> str:
     called = AttrValue(func={"name": summary().name})
-    types = {"Tin": _types(tf.float32), "Tout": _types(tf.int32)}
-    return sheet.add("PartitionedCall", (tensor,), f=called, **types) + ":output:0"
-
-
-def _types(dtype: Any) -> AttrValue:
-    return AttrValue(list=AttrValue.ListValue(type=[a_type(dtype).type]))
+    return function.add("PartitionedCall", (tensor,), f=called, Tin=(tf.float32,), Tout=(tf.int32,)) + ":output:0"
 
 
 @cache
@@ -133,8 +115,8 @@ def summary() -> Any:
 def _summary(tensor: tf.Tensor) -> tf.Tensor:
     numbers = tf.reshape(tensor, [-1])
     rounded = tf.cast(tf.cast(numbers, tf.float16), tf.float32)
-    # Of two numbers of one sign, the bits of the larger one are the larger integer: what float16 keeps counts as it
-    # rounds it, what it flushes to zero counts as it is.
+    # Of two numbers of one sign, the bits of the larger one are the larger integer: a number that float16 keeps is
+    # counted as it rounds it, one that float16 flushes to zero is counted as it is.
     histogram = _histogram(tf.maximum(_bits(numbers), _bits(rounded)))
     doubled = tf.bitwise.left_shift(tf.bitcast(numbers, tf.uint32), _unsigned(1))  # no sign, and in the order of sizes
     smallest = tf.bitwise.right_shift(tf.reduce_min(doubled - _unsigned(1)) + _unsigned(1), _unsigned(1))  # but zero
@@ -146,9 +128,10 @@ def _summary(tensor: tf.Tensor) -> tf.Tensor:
 
 
 def _usual(numbers: tf.Tensor, histogram: tf.Tensor) -> tf.Tensor:
-    """The histogram, the counts and the largest, where float16 holds all and nothing but zeros is subnormal in float32.
+    """The histogram, counts and largest number, if float16 holds all and only zeros are subnormal in float32.
 
-    All boundaries but those between float16's classes lie beyond, and these are powers of two once numbers are rounded.
+    All boundaries but those between float16's classes lie beyond these numbers, and those between float16's classes are
+    powers of two once numbers are rounded.
     """
     reached = tf.concat([tf.cumsum(histogram, reverse=True), [0]], 0)
     places = {FLOAT16.kept: BIAS - 24, FLOAT16.normal: BIAS - 14}

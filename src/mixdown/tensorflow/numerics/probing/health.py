@@ -1,41 +1,35 @@
 """The probe behind `locate`: which tensors are finite, and the values around every op that makes non-finite ones.
 
 TensorFlow's own health summary is one cheap pass over a tensor. All summaries of one execution of a function leave as
-one record. Beside it, every op has a switch that opens only if its output is not finite and its inputs are: the values
-behind it, and nothing else, are copied out.
+one record. Besides, every op that computes has a Switch node that lets values pass only if an output of the op is not
+finite and all its inputs are: only then are the op's inputs and outputs copied out.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import tensorflow as tf
-from tensorflow.core.framework.attr_value_pb2 import AttrValue
 
 from mixdown.tensorflow.numerics.probing.channel import HOST, Channel
-from mixdown.tensorflow.numerics.probing.ports import FLOATS, OPAQUE, Port
-from mixdown.tensorflow.numerics.probing.probed_function import Sheet, a_type
-from mixdown.tensorflow.protos.bodies import CALLS
+from mixdown.tensorflow.numerics.probing.probed_function import FLOATS, MOVERS, OPAQUE, Port
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from mixdown.tensorflow.numerics.probing.trees import Tree
-
-MOVERS = frozenset(
-    {"ExpandDims", "Identity", "PreventGradient", "Reshape", "Snapshot", "Squeeze", "StopGradient", "Transpose"}
-)
-"""Kinds whose output is as finite as their first input, because it holds the same numbers."""
+    from mixdown.tensorflow.numerics.probing.probed_function import ProbedFunction
+    from mixdown.tensorflow.numerics.probing.trees import ProbedTree
 
 CURT_HEALTH = 2  # DebugNumericSummaryV2: the tensor's id, and 1 if an element is Inf or NaN
+
+PortValues = tuple[tuple[Port, Any], ...]
 
 
 class Execution(NamedTuple):
     """What was seen in one execution of one function: the tensors that were not finite."""
 
-    tree: Tree
-    sheet: int
+    tree: ProbedTree
+    function: ProbedFunction
     call: int  # how many calls of functions the step had made before
     ordinal: int  # how many executions of the same function the call had seen before
     bad: frozenset[str]
@@ -44,78 +38,77 @@ class Execution(NamedTuple):
 class Capture(NamedTuple):
     """The inputs and outputs of one op that made non-finite values."""
 
-    tree: Tree
-    sheet: int
+    function: ProbedFunction
     node: str
-    inputs: tuple[Any, ...]
-    outputs: tuple[Any, ...]
+    inputs: PortValues
+    outputs: PortValues
 
 
-@dataclass
 class Health:
-    """Notes per function in which order its summaries leave, and takes the records in."""
+    """What was seen in the calls so far, in order."""
 
-    executions: list[Execution] = field(default_factory=list)
-    captures: list[Capture] = field(default_factory=list)
-    calls: int = 0
-
-    def __post_init__(self) -> None:
+    def __init__(self) -> None:
+        self.executions: list[Execution] = []
+        self.captures: list[Capture] = []
+        self._calls = 0
         self._records = Channel(tf.int32, tf.float32)
         self._values = Channel(tf.int32, tf.string)
-        self._columns: dict[tuple[bytes, int], list[list[str]]] = {}  # per summary, the tensors that share it
-        self._captured: dict[tuple[bytes, int], list[tuple[str, list[Port], list[Port]]]] = {}
+        self._columns: dict[ProbedFunction, list[list[str]]] = {}  # per summary, the tensors that share it
+        self._captured: dict[ProbedFunction, list[tuple[str, list[Port], list[Port]]]] = {}
 
-    def instrument(self, tree: Tree) -> None:
+    def instrument(self, tree: ProbedTree) -> None:
         """See `runs.Probe`."""
-        for sheet in tree.sheets:
-            if sheet.can_be_probed:
-                self._probe(tree, sheet)
+        for function in tree.functions:
+            if function.can_be_probed:
+                self._probe(function)
 
-    def _probe(self, tree: Tree, sheet: Sheet) -> None:
-        flags = _Flags(sheet)
-        if not flags.columns:
+    def _probe(self, function: ProbedFunction) -> None:
+        summaries = _Summaries(function)
+        if not summaries.columns:
             return
-        key = (tree.name, sheet.number)
-        self._columns[key] = list(flags.columns.values())
-        self._captured[key] = []
-        for node in sheet.live:
-            if can_be_culprit(sheet, node):
-                self._capture(sheet, node, flags, self._captured[key])
-        packed = sheet.pack(list(flags.columns), tf.float32, HOST)
-        sheet.run_also([self._records.write(sheet, (sheet.constant(sheet.number, tf.int32), packed))])
+        self._columns[function] = list(summaries.columns.values())
+        self._captured[function] = []
+        for node in function.live:
+            if function.computes(node):
+                self._capture(function, node, summaries)
+        packed = function.pack(list(summaries.columns), tf.float32, HOST)
+        function.run_also(self._records.write(function, (function.constant(function.number, tf.int32), packed)))
 
-    def _capture(self, sheet: Sheet, node: Any, flags: _Flags, captured: list[Any]) -> None:
-        inputs = [port for port in sheet.inputs[node.name] if port.dtype not in OPAQUE]
-        outputs = [port for port in sheet.outputs[node.name] if port.text in flags.of]
-        bad_in = flags.sum(port.text for port in inputs)
-        bad_out = flags.sum(port.text for port in outputs)
-        opened = sheet.add("Greater", (bad_out, bad_in), HOST, T=a_type(tf.float32)) + ":z:0"
-        axis = sheet.constant([0], tf.int32)
-        kept = {"Tidx": a_type(tf.int32), "keep_dims": AttrValue(b=False)}
-        opened = sheet.add("Any", (opened, axis), HOST, **kept) + ":output:0"
-        values = [_serialized(sheet, port, opened, node.device) for port in (*inputs, *outputs)]
-        where = sheet.constant([sheet.number, len(captured)], tf.int32)
-        # No control output of the function: behind a closed switch it never runs, and nobody must wait for it.
-        self._values.write(sheet, (where, sheet.pack(values, tf.string, HOST)))
-        captured.append((node.name, inputs, outputs))
+    def _capture(self, function: ProbedFunction, node: Any, summaries: _Summaries) -> None:
+        inputs = [port for port in function.inputs[node.name] if port.dtype not in OPAQUE]
+        outputs = [port for port in function.outputs[node.name] if port.text in summaries.of]
+        sums = (summaries.sum(outputs), summaries.sum(inputs))
+        worse = function.add("Greater", sums, HOST, T=tf.float32) + ":z:0"
+        axis = function.constant([0], tf.int32)
+        open_ = function.add("Any", (worse, axis), HOST, Tidx=tf.int32, keep_dims=False) + ":output:0"
+        values = [_serialized(function, port, open_, node.device) for port in (*inputs, *outputs)]
+        where = function.constant([function.number, len(self._captured[function])], tf.int32)
+        # Not run_also: behind a closed Switch this node never runs, and the function must not wait for it.
+        self._values.write(function, (where, function.pack(values, tf.string, HOST)))
+        self._captured[function].append((node.name, inputs, outputs))
 
-    def collect(self, tree: Tree) -> None:
+    def collect(self, tree: ProbedTree) -> None:
         """See `runs.Probe`."""
         seen: dict[int, int] = {}
         for number, flags in self._records.records():
-            sheet = int(number)
-            columns = self._columns[tree.name, sheet]
-            bad = frozenset(
-                text for texts, flag in zip(columns, flags.numpy()[:, 1], strict=True) if flag for text in texts
-            )
-            self.executions.append(Execution(tree, sheet, self.calls, seen.get(sheet, 0), bad))
-            seen[sheet] = seen.get(sheet, 0) + 1
+            function = tree.functions[int(number)]
+            columns = zip(self._columns[function], flags.numpy()[:, 1], strict=True)
+            bad = frozenset(text for texts, flag in columns if flag for text in texts)
+            ordinal = seen[function.number] = seen.get(function.number, -1) + 1
+            self.executions.append(Execution(tree, function, self._calls, ordinal, bad))
         for where, values in self._values.records():
-            sheet, position = where.numpy().tolist()
-            node, inputs, outputs = self._captured[tree.name, sheet][position]
-            arrays = [tf.io.parse_tensor(v, p.dtype).numpy() for v, p in zip(values, (*inputs, *outputs), strict=True)]
-            self.captures.append(Capture(tree, sheet, node, tuple(arrays[: len(inputs)]), tuple(arrays[len(inputs) :])))
-        self.calls += 1
+            number, position = where.numpy().tolist()
+            function = tree.functions[number]
+            node, inputs, outputs = self._captured[function][position]
+            pairs = zip((*inputs, *outputs), values, strict=True)
+            arrays = tuple((port, tf.io.parse_tensor(value, port.dtype).numpy()) for port, value in pairs)
+            self.captures.append(Capture(function, node, arrays[: len(inputs)], arrays[len(inputs) :]))
+        self._calls += 1
+
+    def forget(self) -> None:
+        """Drop what was seen so far."""
+        self.executions.clear()
+        self.captures.clear()
 
     def close(self) -> None:
         """See `runs.Probe`."""
@@ -123,54 +116,46 @@ class Health:
         self._values.close()
 
 
-class _Flags:
-    """The summaries of one function: a node for every float tensor that something reads."""
+class _Summaries:
+    """The health summaries of one function: a node for every float tensor that something reads."""
 
-    def __init__(self, sheet: Sheet) -> None:
-        self._sheet = sheet
+    def __init__(self, function: ProbedFunction) -> None:
+        self._function = function
         self.columns: dict[str, list[str]] = {}  # summary -> the tensors that share it
         self.of: dict[str, str] = {}  # tensor -> its summary
-        for port in sheet.arguments:
+        for port in function.arguments:
             self._add(port, "")
-        for node in sorted(sheet.live, key=lambda node: sheet.order[node.name]):
-            moved = sheet.inputs[node.name][0].text if node.op in MOVERS else ""
-            for port in sheet.outputs[node.name]:
+        for node in sorted(function.live, key=lambda node: function.order[node.name]):
+            moved = function.inputs[node.name][0].text if node.op in MOVERS else ""
+            for port in function.outputs[node.name]:
                 if moved in self.of:
                     self._share(port.text, self.of[moved])
                 else:
                     self._add(port, node.device)
 
     def _add(self, port: Port, device: str) -> None:
-        if port.dtype in FLOATS and port.text in self._sheet.read:
-            attributes = {"T": AttrValue(type=port.dtype), "output_dtype": a_type(tf.float32)}
-            attributes |= {"tensor_debug_mode": AttrValue(i=CURT_HEALTH), "tensor_id": AttrValue(i=0)}
-            node = self._sheet.add("DebugNumericSummaryV2", (port.text,), device, **attributes)
+        if port.dtype in FLOATS and port.text in self._function.read:
+            types = {"T": tf.as_dtype(port.dtype), "output_dtype": tf.float32}
+            mode = {"tensor_debug_mode": CURT_HEALTH, "tensor_id": 0}
+            node = self._function.add("DebugNumericSummaryV2", (port.text,), device, **types, **mode)
             self._share(port.text, f"{node}:output:0")
 
     def _share(self, tensor: str, summary: str) -> None:
         self.of[tensor] = summary
         self.columns.setdefault(summary, []).append(tensor)
 
-    def sum(self, tensors: Iterable[str]) -> str:
+    def sum(self, ports: Iterable[Port]) -> str:
         """The sum of summaries, whose second number is 0 if all these tensors are finite."""
-        summaries = list(dict.fromkeys(self.of[text] for text in tensors if text in self.of))
+        summaries = list(dict.fromkeys(self.of[port.text] for port in ports if port.text in self.of))
         if not summaries:
-            return self._sheet.constant([0.0, 0.0], tf.float32)
+            return self._function.constant([0.0, 0.0], tf.float32)
         if len(summaries) == 1:
             return summaries[0]
-        count = AttrValue(i=len(summaries))
-        return self._sheet.add("AddN", summaries, HOST, T=a_type(tf.float32), N=count) + ":sum:0"
+        return self._function.add("AddN", summaries, HOST, T=tf.float32, N=len(summaries)) + ":sum:0"
 
 
-def can_be_culprit(sheet: Sheet, node: Any) -> bool:
-    """Whether a node computes: it makes floats of what it reads, and takes nothing from elsewhere."""
-    called = node.op in CALLS or node.op in sheet.library
-    reads = any(port.dtype in FLOATS and port.text in sheet.read for port in sheet.outputs[node.name])
-    return reads and not (called or node.op in MOVERS or sheet.has_hidden_inputs(node.name))
-
-
-def _serialized(sheet: Sheet, port: Port, opened: str, device: str) -> str:
-    """The bytes of a tensor, where the switch is open."""
-    dtype = AttrValue(type=port.dtype)
-    passed = sheet.add("Switch", (port.text, opened), device, T=dtype) + ":output_true:0"
-    return sheet.add("SerializeTensor", (passed,), HOST, T=dtype) + ":serialized:0"
+def _serialized(function: ProbedFunction, port: Port, open_: str, device: str) -> str:
+    """The bytes of a tensor, if the Switch lets it pass."""
+    dtype = tf.as_dtype(port.dtype)
+    passed = function.add("Switch", (port.text, open_), device, T=dtype) + ":output_true:0"
+    return function.add("SerializeTensor", (passed,), HOST, T=dtype) + ":serialized:0"

@@ -1,34 +1,72 @@
-"""A copy of a function that probes are written into. Start with `Sheet`."""
+"""A copy of a function that probes are written into. Start with `ProbedFunction`."""
 
 from __future__ import annotations
 
 from functools import cached_property
 from graphlib import TopologicalSorter
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import tensorflow as tf
+from tensorflow.core.framework import types_pb2
 from tensorflow.core.framework.attr_value_pb2 import AttrValue
 
-from mixdown.tensorflow.numerics.probing.ports import OPAQUE, Port, inputs, is_stateful, maker, outputs
+from mixdown.tensorflow.protos.bodies import CALLS
+from mixdown.tensorflow.protos.signatures import kind_of
 from mixdown.tensorflow.writing.apply import unused
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 PREFIX = "mixdown_probe"
+"""The scope of the nodes that are added."""
+
+FLOATS = frozenset({types_pb2.DT_HALF, types_pb2.DT_BFLOAT16, types_pb2.DT_FLOAT, types_pb2.DT_DOUBLE})
+OPAQUE = frozenset({types_pb2.DT_RESOURCE, types_pb2.DT_VARIANT})
 OLD_CONTROL_FLOW = frozenset({"Switch", "Merge", "Enter", "RefSwitch", "RefMerge", "RefEnter"})
 CLOSERS = frozenset({"NextIteration", "RefNextIteration"})  # they close the loops of TensorFlow 1
 
+MOVERS = frozenset(
+    {"ExpandDims", "Identity", "PreventGradient", "Reshape", "Snapshot", "Squeeze", "StopGradient", "Transpose"}
+)
+"""Kinds whose output holds the same numbers as their first input."""
 
-class Sheet:
-    """One function of a tree: what is in it, and a pen to write probes with."""
+
+class Port(NamedTuple):
+    """An output or an input of a node, an argument or a result of a function."""
+
+    text: str  # how nodes of the same function name the tensor
+    dtype: int
+
+
+class Key(NamedTuple):
+    """A tensor of the user's program, the same in every call and copy of its function."""
+
+    op: str
+    kind: str
+    output: int
+    function: str
+
+
+class ProbedFunction:
+    """The copy of one function: its nodes and tensors as they were before any probe, and methods that add nodes.
+
+    Args:
+        number: its place among the copies of a tree.
+        function: the FunctionDef, which is changed.
+        original: the name of the function it is a copy of.
+        library: the copies that it may call, by name.
+        known: the nodes of the original.
+    """
 
     def __init__(self, number: int, function: Any, original: str, library: Mapping[str, Any], known: set[str]) -> None:
         self.number, self.function, self.original, self.library = number, function, original, library
         self.nodes = list(function.node_def)
-        self.inserted = {node.name for node in self.nodes} - known  # the casts of the plan
-        self._taken = {node.name for node in self.nodes} | {argument.name for argument in function.signature.input_arg}
+        self.by_name = {node.name: node for node in self.nodes}
+        self.inserted = self.by_name.keys() - known  # the casts of the plan
+        self.arguments = [Port(argument.name, argument.type) for argument in function.signature.input_arg]
+        self.results = [Port(function.ret[result.name], result.type) for result in function.signature.output_arg]
+        self._taken = {*self.by_name, *(argument.text for argument in self.arguments)}
         self._constants: dict[bytes, str] = {}
 
     @property
@@ -39,23 +77,17 @@ class Sheet:
     @cached_property
     def outputs(self) -> dict[str, list[Port]]:
         """Node -> its outputs."""
-        return {node.name: outputs(node, self.library) for node in self.nodes}
+        return {node.name: list(self._outputs(node)) for node in self.nodes}
+
+    def _outputs(self, node: Any) -> Iterator[Port]:
+        for argument in _definition(node, self.library).output_arg:
+            for index, dtype in enumerate(_dtypes(argument, node)):
+                yield Port(f"{node.name}:{argument.name}:{index}", dtype)
 
     @cached_property
     def inputs(self) -> dict[str, list[Port]]:
-        """Node -> its inputs."""
-        return {node.name: inputs(node, self.library) for node in self.nodes}
-
-    @cached_property
-    def arguments(self) -> list[Port]:
-        """The arguments of the function."""
-        return [Port(argument.name, argument.type) for argument in self.function.signature.input_arg]
-
-    @cached_property
-    def results(self) -> list[Port]:
-        """What the function returns."""
-        ret = self.function.ret
-        return [Port(ret[result.name], result.type) for result in self.function.signature.output_arg]
+        """Node -> its data inputs."""
+        return {node.name: inputs_of(node, self.library) for node in self.nodes}
 
     @cached_property
     def order(self) -> dict[str, int]:
@@ -80,56 +112,112 @@ class Sheet:
 
     @cached_property
     def live(self) -> list[Any]:
-        """The nodes that run at all: others TensorFlow prunes, and a probe must not bring them back."""
-        by_name = {node.name: node for node in self.nodes}
+        """The nodes that run: TensorFlow prunes the others, and no probe may read them, or they would run too."""
         ends = [maker(port.text) for port in self.results] + list(self.function.control_ret.values())
-        queue = [*ends, *(node.name for node in self.nodes if is_stateful(node, self.library))]
+        queue = [*ends, *(node.name for node in self.nodes if self.has_effects(node))]
         found: set[str] = set()
         for name in queue:
-            if name in by_name and name not in found:
+            if name in self.by_name and name not in found:
                 found.add(name)
-                queue.extend(maker(text) for text in by_name[name].input)
+                queue.extend(maker(text) for text in self.by_name[name].input)
         return [node for node in self.nodes if node.name in found]
 
     @cached_property
+    def readers(self) -> dict[str, list[Any]]:
+        """Tensor -> the nodes that read it, in order."""
+        out: dict[str, list[Any]] = {}
+        for node in sorted(self.live, key=lambda node: self.order[node.name]):
+            for port in self.inputs[node.name]:
+                out.setdefault(port.text, []).append(node)
+        return out
+
+    @cached_property
     def read(self) -> set[str]:
-        """The tensors that something reads."""
-        return {port.text for node in self.live for port in self.inputs[node.name]} | {r.text for r in self.results}
+        """The tensors that a node or the function's caller reads."""
+        return {*self.readers, *(result.text for result in self.results)}
 
-    def has_hidden_inputs(self, name: str) -> bool:
-        """Whether a node also takes values from a variable, a list, an iterator, or from nowhere."""
-        return not self.inputs[name] or any(port.dtype in OPAQUE for port in self.inputs[name])
+    def has_effects(self, node: Any) -> bool:
+        """Whether a node does something beyond its outputs: it runs even if none of them is read."""
+        return bool(_definition(node, self.library).is_stateful)
 
-    def add(self, op: str, inputs: Sequence[str], device: str = "", **attributes: AttrValue) -> str:
-        """Write one node; returns its name."""
+    def has_hidden_inputs(self, node: Any) -> bool:
+        """Whether a node also takes values from a variable, a list, an iterator, or has no inputs at all."""
+        inputs = self.inputs[node.name]
+        return not inputs or any(port.dtype in OPAQUE for port in inputs)
+
+    def is_call(self, node: Any) -> bool:
+        """Whether a node calls functions."""
+        return node.op in CALLS or node.op in self.library
+
+    def computes(self, node: Any) -> bool:
+        """Whether a node makes new floats that are read, from its inputs alone."""
+        reads = any(port.dtype in FLOATS and port.text in self.read for port in self.outputs[node.name])
+        return reads and not (self.is_call(node) or node.op in MOVERS or self.has_hidden_inputs(node))
+
+    def add(self, op: str, inputs: Sequence[str], device: str = "", **attributes: Any) -> str:
+        """Add a node; returns its name."""
         name = unused(f"{PREFIX}/{op}", self._taken)
         node = self.function.node_def.add(name=name, op=op, input=inputs, device=device)
         for key, value in attributes.items():
-            node.attr[key].CopyFrom(value)
+            node.attr[key].CopyFrom(_attribute(value))
         return name
 
     def constant(self, value: Any, dtype: Any) -> str:
-        """A constant; returns its tensor. Equal ones are written once."""
+        """Add a constant, once for equal ones; returns its tensor."""
         proto = tf.make_tensor_proto(value, dtype)
         key = proto.SerializeToString()
         if key not in self._constants:
-            attributes = {"dtype": AttrValue(type=proto.dtype), "value": AttrValue(tensor=proto)}
-            self._constants[key] = self.add("Const", (), **attributes) + ":output:0"
+            self._constants[key] = self.add("Const", (), dtype=dtype, value=AttrValue(tensor=proto)) + ":output:0"
         return self._constants[key]
 
     def pack(self, tensors: Sequence[str], dtype: Any, device: str = "") -> str:
-        """Tensors of one shape as one; returns it."""
-        attributes = {"T": a_type(dtype), "N": AttrValue(i=len(tensors)), "axis": AttrValue(i=0)}
-        return self.add("Pack", tensors, device, **attributes) + ":output:0"
+        """Add a node that stacks tensors of one shape; returns its output."""
+        return self.add("Pack", tensors, device, T=dtype, N=len(tensors), axis=0) + ":output:0"
 
-    def run_also(self, nodes: Iterable[str]) -> None:
-        """Let the function not return before these nodes have run."""
-        for name in nodes:
-            self.function.control_ret[name] = name
-            self.function.signature.control_output.append(name)
+    def run_also(self, name: str) -> None:
+        """Let the function return only after this node has run."""
+        self.function.control_ret[name] = name
+        self.function.signature.control_output.append(name)
         self.function.signature.is_stateful = True
 
 
-def a_type(dtype: Any) -> AttrValue:
-    """A dtype as the value of an attribute."""
-    return AttrValue(type=tf.as_dtype(dtype).as_datatype_enum)
+def inputs_of(node: Any, library: Mapping[str, Any]) -> list[Port]:
+    """The data inputs of a node of a function, in order."""
+    dtypes = (dtype for argument in _definition(node, library).input_arg for dtype in _dtypes(argument, node))
+    texts = (text for text in node.input if not text.startswith("^"))
+    return [Port(text, dtype) for text, dtype in zip(texts, dtypes, strict=True)]
+
+
+def maker(text: str) -> str:
+    """The node, or the argument, that makes the tensor of an input text."""
+    return text.removeprefix("^").partition(":")[0]
+
+
+def _definition(node: Any, library: Mapping[str, Any]) -> Any:
+    kind = kind_of(node.op)
+    return library[node.op].signature if kind is None else kind.definition
+
+
+def _dtypes(argument: Any, node: Any) -> list[int]:
+    """The dtypes of the ports that an argument of an op's definition stands for."""
+    if argument.type_list_attr:
+        return list(node.attr[argument.type_list_attr].list.type)
+    dtype = node.attr[argument.type_attr].type if argument.type_attr else argument.type
+    return [dtype] * (node.attr[argument.number_attr].i if argument.number_attr else 1)
+
+
+def _attribute(value: Any) -> AttrValue:
+    """A Python value, a dtype or a tuple of dtypes as the value of a node's attribute."""
+    match value:
+        case bool():
+            return AttrValue(b=value)
+        case int():
+            return AttrValue(i=value)
+        case bytes():
+            return AttrValue(s=value)
+        case tf.DType():
+            return AttrValue(type=value.as_datatype_enum)
+        case tuple():
+            return AttrValue(list=AttrValue.ListValue(type=[dtype.as_datatype_enum for dtype in value]))
+        case _:
+            return value

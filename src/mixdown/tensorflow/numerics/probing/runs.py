@@ -1,38 +1,42 @@
 """One run of a step with probes in it. Start with `Run`.
 
 It copies every function that the step calls, lets a probe write into the copies, runs them in the originals' place, and
-collects what the probes saw after every call.
+collects what the probe saw after every call.
 """
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import tensorflow as tf
+from tensorflow.core.protobuf.config_pb2 import ConfigProto
 
+from mixdown.core import Policy
 from mixdown.errors import MixdownError
 from mixdown.messages import warn
+from mixdown.tensorflow.calls import active_policy
+from mixdown.tensorflow.calls.call_hook import observed
 from mixdown.tensorflow.calls.error_names import name_originals
-from mixdown.tensorflow.calls.twins import Twin
+from mixdown.tensorflow.install import install
 from mixdown.tensorflow.machine.devices import device_type, machine_default
-from mixdown.tensorflow.numerics.probing.observed_calls import observed, unoptimized
-from mixdown.tensorflow.numerics.probing.trees import grow
+from mixdown.tensorflow.numerics.probing.trees import copy_tree
+from mixdown.tensorflow.runtime.private import FunctionCallOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-    from mixdown.core import Policy
-    from mixdown.tensorflow.numerics.probing.observed_calls import Make
-    from mixdown.tensorflow.numerics.probing.trees import Tree
+    from mixdown.tensorflow.calls.call_hook import ObservedCall
+    from mixdown.tensorflow.numerics.probing.trees import ProbedTree
 
 
 class Probe(Protocol):
-    """What is looked at in a run."""
+    """What is observed in a run."""
 
-    def instrument(self, tree: Tree) -> None:
+    def instrument(self, tree: ProbedTree) -> None:
         """Write probes into the copies of a function and of all it calls."""
 
-    def collect(self, tree: Tree) -> None:
+    def collect(self, tree: ProbedTree) -> None:
         """Take in what the probes saw in the call that has just been made."""
 
     def close(self) -> None:
@@ -43,15 +47,15 @@ class Run:
     """Probed copies of functions, for as long as the `with` block lasts.
 
     Args:
-        probe: what is looked at.
-        policy: what may be low.
+        probe: what is observed.
+        policy: what may run in 16 bits.
         full: whether everything runs in float32 all the same.
         lenient: whether the users' checks and assertions let values pass.
     """
 
     def __init__(self, probe: Probe, policy: Policy, *, full: bool, lenient: bool = True) -> None:
         self._probe, self._policy, self._full, self._lenient = probe, policy, full, lenient
-        self._trees: dict[tuple[bytes, str], Tree | None] = {}
+        self._trees: dict[tuple[bytes, str], ProbedTree | None] = {}
         self._context: Any = None
         self.calls = 0  # of functions that were probed
 
@@ -65,62 +69,77 @@ class Run:
         self._probe.close()
 
     def __call__(self, step: Callable[..., Any], *args: Any) -> Any:
-        """What the step returns; the functions it calls run probed.
+        """Call a step; the functions it calls run with probes.
+
+        Returns:
+            What the step returns.
 
         Raises:
             MixdownError: it calls no function that could be probed.
         """
         before = self.calls
-        with observed(lambda context, name, make, _: self.call(context, name, make)):
+        install()
+        with observed(self.call):
             result = step(*args)
         if self.calls == before:
             raise MixdownError(
-                f"{_name(step)} called no tf.function that could be probed: put its work into a tf.function "
-                f"(for Keras, compile with run_eagerly=False)."
+                f"{getattr(step, '__name__', None) or step} called no tf.function that could be probed: put its work "
+                f"into a tf.function (for Keras, compile with run_eagerly=False)."
             )
         return result
 
-    def call(self, context: Any, name: bytes, make: Make) -> Any:
-        """Make one call of a function, probed."""
-        tree = self._tree(context, name)
+    def call(self, call: ObservedCall) -> Any:
+        """Make one call of a function, with probes."""
+        key = (call.name, device_type(call.context.device_name) or machine_default())
+        if key not in self._trees:
+            self._context = call.context
+            self._trees[key] = self._copy(call.name.decode(), key[1])
+        tree = self._trees[key]
         if tree is None:
-            return make(name)
+            return call.as_is(call.name)
         self.calls += 1
         try:
-            with unoptimized(context):
-                return make(tree.name)
+            with _unoptimized(call.context):
+                return call.as_is(tree.name)
         except tf.errors.OpError as error:
-            originals = {copy: original for original, copy in tree.copies.items()}
-            name_originals(error, context, Twin(tree.name, originals, tree.plan, ""))
+            name_originals(error, call.context, {copy: original for original, copy in tree.copies.items()})
             raise
         finally:
             self._probe.collect(tree)
 
-    def _tree(self, context: Any, name: bytes) -> Tree | None:
-        """The probed copy of a function, made at its first call; None if it cannot be read."""
-        key = (name, device_type(context.device_name) or machine_default())
-        if key not in self._trees:
-            self._context = context
-            self._trees[key] = self._grow(name.decode(), key[1])
-        return self._trees[key]
-
-    def _grow(self, name: str, device: str) -> Tree | None:
+    def _copy(self, name: str, device: str) -> ProbedTree | None:
+        """The probed copies of a function and of all it calls, registered; None if it cannot be read."""
         try:
-            tree = grow(self._context, name, device, self._policy, full=self._full, lenient=self._lenient)
+            tree = copy_tree(self._context, name, device, self._policy, full=self._full, lenient=self._lenient)
         except MixdownError as error:
             warn(f"Function {name} runs without probes: {error}")
             return None
-        for sheet in (each for each in tree.sheets if not each.can_be_probed):
+        for function in (each for each in tree.functions if not each.can_be_probed):
             warn(
-                f"The ops of function {sheet.original} are not probed: it has the control flow of "
+                f"The ops of function {function.original} are not probed: it has the control flow of "
                 f"TensorFlow 1 (Switch, Merge), in which an op may not run. Use tf.cond and tf.while_loop of "
                 f"TensorFlow 2.",
             )
         self._probe.instrument(tree)
-        for sheet in tree.sheets:
-            self._context.add_function_def(sheet.function)
+        for function in tree.functions:
+            self._context.add_function_def(function.function)
         return tree
 
 
-def _name(step: Any) -> str:
-    return str(getattr(step, "__name__", None) or step)
+def chosen_policy(policy: Policy | None) -> tuple[Policy, bool]:
+    """The policy given, or in force, or the default one; and whether everything runs in float32 under it here."""
+    policy = policy or active_policy.current_policy() or Policy()
+    return policy, not active_policy.has_effect(policy)
+
+
+@contextmanager
+def _unoptimized(context: Any) -> Iterator[None]:
+    """Calls inside the block run as they are written: TensorFlow's graph optimizers would fold and fuse probed ops."""
+    before = context.function_call_options
+    config = ConfigProto.FromString(context.config.SerializeToString())
+    config.graph_options.rewrite_options.disable_meta_optimizer = True
+    context.function_call_options = FunctionCallOptions(before.executor_type, config)
+    try:
+        yield
+    finally:
+        context.function_call_options = before

@@ -1,4 +1,4 @@
-"""The state of a program, kept and put back: variables, and the generators of Python and NumPy. Start with `kept`."""
+"""The state of a program, kept and put back: variables, and the random generators of Python and NumPy: `kept`."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Copies of a function and of all it calls, in float32 or as a policy has them, made to be probed. Start with `grow`.
+"""Copies of a function and of all it calls, in float32 or as a policy has them, made to be probed: `copy_tree`.
 
-A copy differs from what would run otherwise in a few ways, all for the probes' sake: XLA does not compile it, loops run
-one iteration after the other, random ops without a seed get one, and, where the run is an extra one, checks and
-assertions let values pass: a step that stops half-way tells nothing.
+A copy differs in a few ways from what would run otherwise, so that probes can see everything: XLA does not compile it,
+loops run one iteration after the other, random ops without a seed get one, and, where the run is an extra one, checks
+and assertions let values pass, because what follows a failed check would not run.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from zlib import crc32
 
 from mixdown.core import Paint, make_plan
 from mixdown.tensorflow.calls.twins import Registered
-from mixdown.tensorflow.numerics.probing.ports import maker
-from mixdown.tensorflow.numerics.probing.probed_function import Sheet
+from mixdown.tensorflow.numerics.probing.probed_function import ProbedFunction, maker
 from mixdown.tensorflow.protos.bodies import CALLS, GROUP, LOOPS, MUST_COMPILE, function_body
 from mixdown.tensorflow.reading.read import read
 from mixdown.tensorflow.runtime.gc_pause import collector_paused
@@ -30,26 +29,26 @@ if TYPE_CHECKING:
 CHECKS = frozenset({"CheckNumerics", "CheckNumericsV2"})
 WITH_EFFECTS = {kind: kind.removeprefix("Stateless") for kind in CALLS if kind.startswith("Stateless")}
 WITH_EFFECTS["PartitionedCall"] = "StatefulPartitionedCall"
-"""Calls of functions without effects, and what they become once probes are in these functions."""
+"""Ops that call functions without effects, and what they become once these functions have probes, which are effects."""
 
 _numbers = count(1)
 
 
-class Tree(NamedTuple):
+class ProbedTree(NamedTuple):
     """The copies, the outermost first."""
 
-    sheets: tuple[Sheet, ...]
+    functions: tuple[ProbedFunction, ...]
     plan: Plan  # also for a tree that runs in float32: what the policy would do
     copies: Mapping[str, str]  # original -> copy
-    callers: Mapping[int, tuple[int, str]]  # sheet -> the sheet and the node that call it first
+    callers: Mapping[int, tuple[int, str]]  # number of a function -> that of its first caller, and the calling node
 
     @property
     def name(self) -> bytes:
         """The outermost function."""
-        return str(self.sheets[0].function.signature.name).encode()
+        return str(self.functions[0].function.signature.name).encode()
 
 
-def grow(context: Any, name: str, device: str, policy: Policy, *, full: bool, lenient: bool) -> Tree:
+def copy_tree(context: Any, name: str, device: str, policy: Policy, *, full: bool, lenient: bool) -> ProbedTree:
     """Copy a function and all it calls, as the policy has them, or in float32 if `full`; if `lenient`, without checks.
 
     Raises:
@@ -66,16 +65,18 @@ def grow(context: Any, name: str, device: str, policy: Policy, *, full: bool, le
     for function in functions.values():
         _prepare(function)
         if lenient:
-            _disarm(function)
+            _drop_checks(function)
     copied = {function.signature.name: function for function in functions.values()}
     known = [{node.name for node in body.nodes} for body in reading.bodies]
-    sheets = tuple(Sheet(number, functions[body], body, copied, known[number]) for number, body in enumerate(names))
+    probed = tuple(
+        ProbedFunction(number, functions[body], body, copied, known[number]) for number, body in enumerate(names)
+    )
     copies = {original: function.signature.name for original, function in functions.items()}
-    return Tree(sheets, plan, copies, _callers(sheets))
+    return ProbedTree(probed, plan, copies, _callers(probed))
 
 
 class _Library(Mapping[str, Any]):
-    """The functions that a context knows, free of XLA."""
+    """The functions that a context knows, without the marks that let XLA compile them."""
 
     def __init__(self, context: Any) -> None:
         self._registered = Registered(context)
@@ -105,7 +106,7 @@ class _Library(Mapping[str, Any]):
 
 
 def _prepare(function: Any) -> None:
-    """Make a copy fit to be probed, see the top of this file."""
+    """Change a copy as the top of this file says."""
     _drop(function, GROUP)  # or TensorFlow may choose an original in its place
     for node in function.node_def:
         if node.op in LOOPS:
@@ -115,8 +116,8 @@ def _prepare(function: Any) -> None:
         node.op = WITH_EFFECTS.get(node.op, node.op)
 
 
-def _disarm(function: Any) -> None:
-    """Let checks pass whatever comes."""
+def _drop_checks(function: Any) -> None:
+    """Replace checks and assertions by nodes that let every value pass."""
     for node in function.node_def:
         if node.op in CHECKS:
             node.op = "Identity"
@@ -133,7 +134,7 @@ def _drop(owner: Any, attribute: str) -> None:
         del owner.attr[attribute]
 
 
-def _callers(sheets: tuple[Sheet, ...]) -> dict[int, tuple[int, str]]:
+def _callers(sheets: tuple[ProbedFunction, ...]) -> dict[int, tuple[int, str]]:
     number = {sheet.function.signature.name: sheet.number for sheet in sheets}
     out: dict[int, tuple[int, str]] = {}
     for sheet in sheets:

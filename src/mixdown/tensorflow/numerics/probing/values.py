@@ -4,86 +4,77 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework import types_pb2
-from tensorflow.core.framework.attr_value_pb2 import AttrValue
 
 from mixdown.core import Role
-from mixdown.numerics.names import is_backward
+from mixdown.rules.op_names import is_backward
 from mixdown.tensorflow.numerics.probing.channel import Channel
-from mixdown.tensorflow.numerics.probing.counts import Key
-from mixdown.tensorflow.numerics.probing.probed_function import a_type
+from mixdown.tensorflow.numerics.probing.probed_function import FLOATS, Key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from mixdown.core import Plan
-    from mixdown.tensorflow.numerics.probing.ports import Port
-    from mixdown.tensorflow.numerics.probing.probed_function import Sheet
-    from mixdown.tensorflow.numerics.probing.trees import Tree
+    from mixdown.tensorflow.numerics.probing.probed_function import Port, ProbedFunction
+    from mixdown.tensorflow.numerics.probing.trees import ProbedTree
 
-    Receiver = Callable[["Key", Any], None]
+HELD_BY_FLOAT32 = FLOATS - {types_pb2.DT_DOUBLE}
+"""The dtypes whose numbers float32 holds exactly."""
 
 
 class Values:
-    """Hands every value of the chosen tensors to a receiver."""
+    """Keeps every value of the chosen tensors.
 
-    def __init__(self, wanted: Callable[[Key, bool], bool], receive: Receiver) -> None:
-        self.trees: list[Tree] = []
+    Args:
+        wanted: told a tensor, and whether it is a gradient that leaves the backward pass; returns whether to keep it.
+    """
+
+    def __init__(self, wanted: Callable[[Key, bool], bool]) -> None:
+        self.found: dict[Key, list[Any]] = {}
+        self.trees: list[ProbedTree] = []
         self.final: set[Key] = set()
         self.dtypes: dict[Key, str] = {}
-        self._wanted, self._receive = wanted, receive
+        self._wanted = wanted
         self._channel = Channel(tf.int32, tf.float32)
         self._keys: list[Key] = []
 
-    @property
-    def plans(self) -> list[Plan]:
-        """What the policy does, or would do, with the functions that were called."""
-        return [tree.plan for tree in self.trees]
-
-    def instrument(self, tree: Tree) -> None:
+    def instrument(self, tree: ProbedTree) -> None:
         """See `runs.Probe`."""
         self.trees.append(tree)
-        for sheet, port, key, final in self._chosen(tree):
-            self.dtypes[key] = tf.as_dtype(port.dtype).name
+        for function, port, key, final in self._chosen(tree):
+            dtype, text = tf.as_dtype(port.dtype), port.text
+            if dtype != tf.float32:
+                text = function.add("Cast", (text,), SrcT=dtype, DstT=tf.float32) + ":y:0"
+            self.dtypes[key] = dtype.name
             if final:
                 self.final.add(key)
-            number = sheet.constant(len(self._keys), tf.int32)
+            number = function.constant(len(self._keys), tf.int32)
             self._keys.append(key)
-            sheet.run_also([self._channel.write(sheet, (number, _widened(sheet, port)))])
+            function.run_also(self._channel.write(function, (number, text)))
 
-    def _chosen(self, tree: Tree) -> Iterator[tuple[Sheet, Port, Key, bool]]:
-        leaving = gradients_that_leave(tree.plan)
-        for sheet in (each for each in tree.sheets if each.can_be_probed):
-            for node in (node for node in sheet.live if node.name not in sheet.inserted):
-                for output, port in enumerate(sheet.outputs[node.name]):
-                    key = Key(node.name, node.op, output, sheet.original)
-                    final = (sheet.original, f"{node.name}:{output}") in leaving
-                    if port.dtype in WIDE_ENOUGH and port.text in sheet.read and self._wanted(key, final):
-                        yield sheet, port, key, final
+    def _chosen(self, tree: ProbedTree) -> Iterator[tuple[ProbedFunction, Port, Key, bool]]:
+        leaving = _gradients_that_leave(tree.plan)
+        for function in (each for each in tree.functions if each.can_be_probed):
+            for node in (node for node in function.live if node.name not in function.inserted):
+                for output, port in enumerate(function.outputs[node.name]):
+                    key = Key(node.name, node.op, output, function.original)
+                    final = (function.original, f"{node.name}:{output}") in leaving
+                    if port.dtype in HELD_BY_FLOAT32 and port.text in function.read and self._wanted(key, final):
+                        yield function, port, key, final
 
-    def collect(self, tree: Tree) -> None:  # noqa: ARG002 - records name their function themselves
+    def collect(self, tree: ProbedTree) -> None:  # noqa: ARG002 - records name their tensor themselves
         """See `runs.Probe`."""
         for number, value in self._channel.records():
-            self._receive(self._keys[int(number)], value.numpy())
+            self.found.setdefault(self._keys[int(number)], []).append(value.numpy())
 
     def close(self) -> None:
         """See `runs.Probe`."""
         self._channel.close()
 
 
-WIDE_ENOUGH = frozenset({types_pb2.DT_HALF, types_pb2.DT_BFLOAT16, types_pb2.DT_FLOAT})
-"""The dtypes that float32 holds exactly."""
-
-
-def _widened(sheet: Sheet, port: Port) -> str:
-    if port.dtype == types_pb2.DT_FLOAT:
-        return port.text
-    types = {"SrcT": AttrValue(type=port.dtype), "DstT": a_type(tf.float32)}
-    return sheet.add("Cast", (port.text,), **types) + ":y:0"
-
-
-def gradients_that_leave(plan: Plan) -> set[tuple[str, str]]:
+def _gradients_that_leave(plan: Plan) -> set[tuple[str, str]]:
     """The function and name of every gradient that something outside the backward pass reads."""
     graph = plan.graph
     backward = [_is_backward(plan, index) for index in range(len(graph.ops))]
@@ -102,3 +93,11 @@ def _is_backward(plan: Plan, index: int) -> bool:
     if op.kind != "AddN":
         return is_backward(op.name)
     return all(is_backward(graph.ops[graph.sites[s].op].name) for site in op.sites for s in graph.predecessors[site])
+
+
+def float_array(value: Any) -> Any:
+    """A value as an array of floats in a dtype that NumPy computes in; None if it does not hold floats."""
+    array = np.asarray(value)
+    if array.dtype == tf.bfloat16.as_numpy_dtype:
+        return array.astype(np.float32)
+    return array if array.dtype.kind == "f" else None

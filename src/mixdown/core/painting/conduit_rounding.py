@@ -1,7 +1,7 @@
-"""Function structure must cost no digits: low conduits that round what full ops read. Start with `wasteful`.
+"""Calling a function must not round values: finds 16-bit conduits that would. Start with `rounding_conduits`.
 
-A conduit carries a value into or out of a function and computes nothing. If it is low, whoever reads it gets a rounded
-value. That is no loss if a low op made the value, or if low ops alone read it. The cut counts bytes and cannot say so.
+A conduit carries a value into or out of a function and computes nothing. If it is low, its readers get a rounded value.
+That is no loss if a low op made the value, or if only low ops read it. The cut counts bytes and does not know this.
 """
 
 from __future__ import annotations
@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING
 
 from mixdown.core.graph import Agreement, Role
 from mixdown.core.paint import Paint
-from mixdown.core.stages import is_unread
+from mixdown.core.painting.stages import is_unread
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mixdown.core.graph import Tie
-    from mixdown.core.policy_view import Scene
+    from mixdown.core.policy_view import PolicyView
 
 
-def wasteful(scene: Scene, paints: Sequence[Paint | None]) -> set[int]:
+def rounding_conduits(view: PolicyView, paints: Sequence[Paint | None]) -> set[int]:
     """The sites of low conduits that round a full value which a full op reads."""
-    ties = [tie for tie in scene.ties(Agreement.UNANIMOUS) if _is_low_conduit(scene, paints, tie)]
+    ties = [tie for tie in view.ties(Agreement.UNANIMOUS) if _is_low_conduit(view, paints, tie)]
     doubtful = {site for tie in ties for site in tie.sites}
     low = [paint is Paint.LOW and site not in doubtful for site, paint in enumerate(paints)]
     while ties:
-        excused = [tie for tie in ties if _loses_nothing(scene, low, tie)]
+        excused = [tie for tie in ties if _loses_nothing(view, low, tie)]
         if not excused:
             break
         for site in (site for tie in excused for site in tie.sites):
@@ -34,17 +34,17 @@ def wasteful(scene: Scene, paints: Sequence[Paint | None]) -> set[int]:
     return {site for tie in ties for site in (*tie.sites, *tie.followers)}
 
 
-def _is_low_conduit(scene: Scene, paints: Sequence[Paint | None], tie: Tie) -> bool:
+def _is_low_conduit(view: PolicyView, paints: Sequence[Paint | None], tie: Tie) -> bool:
     first = tie.sites[0]
-    return paints[first] is Paint.LOW and scene.graph.sites[first].role is Role.CONDUIT
+    return paints[first] is Paint.LOW and view.graph.sites[first].role is Role.CONDUIT
 
 
-def _loses_nothing(scene: Scene, low: Sequence[bool], tie: Tie) -> bool:
+def _loses_nothing(view: PolicyView, low: Sequence[bool], tie: Tie) -> bool:
     """Whether no full value that a tie takes in gets to a full reader.
 
     What comes out of a loop is what its body made: that the loop takes something in does not count there.
     """
-    graph, own = scene.graph, {*tie.sites, *tie.followers}
+    graph, own = view.graph, {*tie.sites, *tie.followers}
     full = {site for site in tie.sites if any(not low[s] for s in graph.predecessors[site] if s not in own)}
     reached = {site for site in full if own.isdisjoint(graph.predecessors[site])}
     queue = sorted(full)
@@ -53,4 +53,4 @@ def _loses_nothing(scene: Scene, low: Sequence[bool], tie: Tie) -> bool:
         reached |= onward
         queue.extend(sorted(onward))
     readers = (s for site in reached for s in graph.successors[site] if s not in own)
-    return all(low[site] or is_unread(scene, site) for site in readers)
+    return all(low[site] or is_unread(view, site) for site in readers)

@@ -10,29 +10,28 @@ from __future__ import annotations
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from mixdown.core.conduit_rounding import wasteful
-from mixdown.core.disjoint_sets import Unions
-from mixdown.core.graph import Role
-from mixdown.core.min_cut import SINK, SOURCE, Cut, Network
+from mixdown.core.disjoint_sets import DisjointSets
+from mixdown.core.graph import Role, walk
 from mixdown.core.paint import Canvas, Paint, Stroke, Strokes
-from mixdown.core.stages import below_allow, walk
+from mixdown.core.painting.conduit_rounding import rounding_conduits
+from mixdown.core.painting.min_cut import SINK, SOURCE, Cut, Network
+from mixdown.core.painting.stages import below_allow
 from mixdown.rules import Category
-from mixdown.rules.tensorflow_traits import SELECTIONS, VIEWS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from mixdown.core.graph import Tensor
-    from mixdown.core.policy_view import Scene
+    from mixdown.core.policy_view import PolicyView
 
 ALWAYS = 1 << 200
 """More than anything costs: an arc that no cheapest cut severs."""
 
 
-def unite(scene: Scene, canvas: Canvas) -> Strokes:
+def unite(view: PolicyView, canvas: Canvas) -> Strokes:
     """Tied sites of which one cannot be low are full; of which one is low, low."""
-    groups = _groups(scene)
-    free = _free(scene, canvas) if groups else []
+    groups = _groups(view)
+    free = _free(view, canvas) if groups else []
     strokes: Strokes = {}
     for group in groups:
         culprit = next((site for site in group if canvas[site] is not Paint.LOW and not free[site]), None)
@@ -40,17 +39,17 @@ def unite(scene: Scene, canvas: Canvas) -> Strokes:
         if leader is not None:
             stroke = Stroke(Paint.LOW if culprit is None else Paint.FULL, "unite", (leader,))
             strokes.update((s, stroke) for s in group if s != leader and canvas[s] is not stroke.paint)
-    frozen = [tie for tie in scene.graph.ties if tie.frozen is not None]
+    frozen = [tie for tie in view.graph.ties if tie.frozen is not None]
     strokes.update((s, Stroke(Paint.FULL, "unite")) for tie in frozen for s in (*tie.sites, *tie.followers))
     return strokes
 
 
-def cut(scene: Scene, canvas: Canvas) -> Strokes:
+def cut(view: PolicyView, canvas: Canvas) -> Strokes:
     """Every site that may be either gets the paint that moves the fewest bytes overall."""
     refused: Strokes = {}
     while True:
         settled: Canvas = [Paint.FULL if site in refused else paint for site, paint in enumerate(canvas)]
-        problem = Problem(scene, settled)
+        problem = Problem(view, settled)
         if not problem.vertices:
             return refused
         side = problem.solve().source_side
@@ -59,11 +58,13 @@ def cut(scene: Scene, canvas: Canvas) -> Strokes:
             (Paint.LOW if low[site] else Paint.FULL) if site in problem.vertices else paint or Paint.FULL
             for site, paint in enumerate(settled)
         ]
-        faults = dict.fromkeys(wasteful(scene, final), "digits") | dict.fromkeys(_lonely(scene, final), "alone")
+        faults = dict.fromkeys(rounding_conduits(view, final), "conduit_rounding") | dict.fromkeys(
+            _unconnected(view, final), "alone"
+        )
         if not faults:
             break
         refused.update((site, Stroke(Paint.FULL, fault)) for site, fault in faults.items())
-    causes = _causes(scene, problem, final)
+    causes = _causes(view, problem, final)
     spared = problem.spared(final)
     decided = {
         site: Stroke(Paint.LOW if low[site] else Paint.FULL, "cut", causes.get(site, ()), spared[vertex])
@@ -75,8 +76,8 @@ def cut(scene: Scene, canvas: Canvas) -> Strokes:
 class Problem:
     """The network for one canvas: which site is which vertex, and what every choice costs."""
 
-    def __init__(self, scene: Scene, canvas: Canvas) -> None:
-        self.scene, self.prices = scene, scene.prices
+    def __init__(self, view: PolicyView, canvas: Canvas) -> None:
+        self.view, self.prices = view, view.prices
         self.network = Network()
         self.vertices = self._number(canvas)  # free site -> vertex
         self._of = [
@@ -87,7 +88,7 @@ class Problem:
         self.edges = self._edges()
 
     def _number(self, canvas: Canvas) -> dict[int, int]:
-        free, together = _free(self.scene, canvas), {s: g[0] for g in _groups(self.scene) for s in g}
+        free, together = _free(self.view, canvas), {s: g[0] for g in _groups(self.view) for s in g}
         vertices: dict[int, int] = {}
         for site, is_free in enumerate(free):
             if is_free:
@@ -100,29 +101,29 @@ class Problem:
         of = self._of
         out: list[Edge] = []
         for index in self.prices.near(self.vertices):
-            tensor = self.scene.graph.tensors[index]
+            tensor = self.view.graph.tensors[index]
             maker = of[tensor.site]
             readers = {of[site] for site in self.prices.concerned(index)} - {maker}
             if readers and (maker > SINK or max(readers) > SINK):
                 out.extend(self._bonds(index, tensor, maker))
-        return out + [Edge(of[one], (of[other],), 0, must_agree=True) for one, other in self._echoes()]
+        return out + [Edge(of[one], (of[other],), 0, must_agree=True) for one, other in self._selections_compared()]
 
-    def _echoes(self) -> Iterator[tuple[int, int]]:
-        """Selections, each with who compares what it yields to what it was given, as derivatives do.
+    def _selections_compared(self) -> Iterator[tuple[int, int]]:
+        """Pairs of a selection, such as a maximum, and a site that compares its result with its inputs.
 
         If the selection is low, so must be the comparison: a rounded value is not found again among exact ones.
         """
-        graph = self.scene.graph
-        selections = [site for site in self.vertices if graph.kinds[site] in SELECTIONS]
-        views = [kind in VIEWS for kind in graph.kinds] if selections else []
+        graph = self.view.graph
+        selections = [site for site in self.vertices if graph.kinds[site] in self.view.traits.selections]
+        views = [kind in self.view.traits.views for kind in graph.kinds] if selections else []
         for site in selections:
             given = {s for source in graph.predecessors[site] for s in graph.successors[source]} - {site}
             seen = [site, *walk([site], graph.successors, views)]
             yield from ((site, reader) for s in seen for reader in graph.successors[s] if reader in given)
 
     def _bonds(self, index: int, tensor: Tensor, maker: int) -> Iterator[Edge]:
-        """What a tensor costs if its ends differ; a cast that is there already is low only if all its readers are."""
-        if maker > SINK and self.scene.graph.sites[tensor.site].role is Role.CONVERSION:
+        """What a tensor costs if its ends differ; a cast of the program is low only if all its readers are."""
+        if maker > SINK and self.view.graph.sites[tensor.site].role is Role.CONVERSION:
             yield Edge(maker, self._vertices(tensor.consumers, maker), 0, must_agree=True)
         for bond in self.prices.bonds(index):
             if readers := self._vertices(bond.readers, maker):
@@ -151,7 +152,7 @@ class Problem:
             self._one_price(edge.maker, [reader for reader in edge.readers if reader != SINK], edge.cost, SOURCE)
 
     def _one_price(self, maker: int, readers: list[int], cost: int, end: int) -> None:
-        """Pay once if the maker is apart from any reader; `end` is the side on which readers cause the cast."""
+        """Add a price that is paid once if any reader on the side `end` is apart from the maker."""
         if not readers:
             return
         readers = [end] if end in readers else readers
@@ -194,19 +195,19 @@ class Edge(NamedTuple):
         return self.cost if any(low[reader] is not low[self.maker] for reader in self.readers) else 0
 
 
-def _free(scene: Scene, canvas: Canvas) -> list[bool]:
+def _free(view: PolicyView, canvas: Canvas) -> list[bool]:
     """Per site, whether it is undecided and the rules permit either paint."""
-    supports, kept, graph = scene.supports, scene.kept, scene.graph
-    below = below_allow(scene, canvas)
+    supports, kept, graph = view.supports, view.kept, view.graph
+    below = below_allow(view, canvas)
     followers = {site for tie in graph.ties for site in tie.followers}
-    together = scene.listed_together
+    together = view.listed_together
     out = []
-    for index, (site, category) in enumerate(zip(graph.sites, scene.categories, strict=True)):
+    for index, (site, category) in enumerate(zip(graph.sites, view.categories, strict=True)):
         match category:
             case _ if canvas[index] is not None or not supports[index] or index in kept:
                 out.append(False)
             case Category.ALLOW:
-                out.append(scene.policy.must_pay)
+                out.append(view.policy.must_pay)
             case _ if site.role is Role.CONVERSION:
                 out.append(bool(graph.successors[index]))
             case _ if index in together or index in followers:
@@ -214,45 +215,45 @@ def _free(scene: Scene, canvas: Canvas) -> list[bool]:
             case Category.CLEAR:
                 out.append(site.role is not Role.VARIABLE_READ)
             case _:
-                out.append(category is Category.INFER and (index in below or index in scene.relieved))
+                out.append(category is Category.INFER and (index in below or index in view.may_follow_denied))
     return out
 
 
-def _groups(scene: Scene) -> list[list[int]]:
-    """Sites that must have one paint, as far as ties say."""
-    unions = Unions()
-    for tie in scene.graph.ties:
+def _groups(view: PolicyView) -> list[list[int]]:
+    """The sets of sites that ties force to have one paint."""
+    groups = DisjointSets()
+    for tie in view.graph.ties:
         for site in (*tie.sites[1:], *tie.followers):
-            unions.join(tie.sites[0], site)
-    return unions.sets()
+            groups.join(tie.sites[0], site)
+    return groups.sets()
 
 
-def _lonely(scene: Scene, final: Canvas) -> set[int]:
-    """Low sites that no chain of low ones leads to from an allow op: rounding there would serve nothing but bytes.
+def _unconnected(view: PolicyView, final: Canvas) -> set[int]:
+    """Low sites that no chain of low sites connects with an allow op: they would be rounded for no faster arithmetic.
 
-    A cast that is there already is no link of such a chain: what it yields was no 16-bit value before.
+    A cast of the program is no link of such a chain: its result was no 16-bit value before.
     """
     low = [paint is Paint.LOW for paint in final]
     sites = [site for site, its in enumerate(low) if its]
-    links = scene.graph.neighbours(sites)
-    for one, other in chain.from_iterable(map(pairwise, _groups(scene))):
+    links = view.graph.neighbours(sites)
+    for one, other in chain.from_iterable(map(pairwise, _groups(view))):
         if low[one] and low[other]:
             links[one].append(other)
             links[other].append(one)
-    roots = [site for site in scene.sites_of(Category.ALLOW) if low[site]]
+    roots = [site for site in view.sites_of(Category.ALLOW) if low[site]]
     for site in sites:
-        if scene.graph.sites[site].role is Role.CONVERSION:
+        if view.graph.sites[site].role is Role.CONVERSION:
             links[site] = []
     together = {*roots, *walk(roots, links, low)}
     return {site for site in sites if site not in together}
 
 
-def _causes(scene: Scene, problem: Problem, final: Canvas) -> dict[int, tuple[int, ...]]:
-    """For every free site, the neighbour of its paint through which it hangs on a site that had no choice."""
+def _causes(view: PolicyView, problem: Problem, final: Canvas) -> dict[int, tuple[int, ...]]:
+    """For every free site, the neighbour of the same paint on the way to a site whose paint was fixed."""
     free = problem.vertices
-    around = scene.graph.neighbours(free)
+    around = view.graph.neighbours(free)
     ends = sorted({site for near in around.values() for site in near if site not in free})
-    around |= scene.graph.neighbours(ends)
+    around |= view.graph.neighbours(ends)
     causes: dict[int, tuple[int, ...]] = {}
     for paint in Paint:
         enter = [its is paint and site in free for site, its in enumerate(final)]

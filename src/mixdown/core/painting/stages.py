@@ -1,80 +1,78 @@
 """The painting, one function a stage. Read STAGES first: it is the algorithm.
 
-A stage looks at the scene and at the canvas as the stages before left it, and returns the strokes it adds. Before the
-last stage FULL on the canvas means denied; a site nobody has decided on is None.
+A stage looks at the view and at the canvas as the stages before left it, and returns the strokes it adds. Before the
+last stage FULL on the canvas means denied, and None undecided.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from mixdown.core.graph import Agreement, Role
+from mixdown.core.graph import Agreement, Role, walk
 from mixdown.core.paint import Canvas, Paint, Stroke, Strokes
 from mixdown.rules import Category
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from mixdown.core.graph import Tie
-    from mixdown.core.policy_view import Scene
+    from mixdown.core.policy_view import PolicyView
 
-Stage = Callable[["Scene", Canvas], Strokes]
-Links = Sequence[Sequence[int]] | Mapping[int, Sequence[int]]
-"""Per site, the sites next to it."""
+Stage = Callable[["PolicyView", Canvas], Strokes]
 
 
-def seed(scene: Scene, _canvas: Canvas) -> Strokes:
+def seed(view: PolicyView, _canvas: Canvas) -> Strokes:
     """Every allow site that may change is low, unless that has to pay."""
-    if scene.policy.must_pay:
+    if view.policy.must_pay:
         return {}
-    candidates = scene.candidates
-    return {site: Stroke(Paint.LOW, "seed") for site in scene.sites_of(Category.ALLOW) if candidates[site]}
+    candidates = view.candidates
+    return {site: Stroke(Paint.LOW, "seed") for site in view.sites_of(Category.ALLOW) if candidates[site]}
 
 
-def freeze_lists(scene: Scene, _canvas: Canvas) -> Strokes:
-    """A tensor list is denied if its handle leaves our sight, or if one op that touches it may not change.
+def freeze_lists(view: PolicyView, _canvas: Canvas) -> Strokes:
+    """A tensor list is denied if its handle leaves the graph, or if one op that touches it may not change.
 
     Ops that may not change anyway are not denied: they would only keep others from following a low neighbour.
     """
-    candidates, kept = scene.candidates, scene.kept
+    candidates, kept = view.candidates, view.kept
     frozen = [
         tie
-        for tie in scene.ties(Agreement.SPREAD)
+        for tie in view.ties(Agreement.SPREAD)
         if tie.frozen is not None or not all(candidates[site] and site not in kept for site in tie.sites)
     ]
     return {site: Stroke(Paint.FULL, "freeze_lists") for tie in frozen for site in tie.sites if candidates[site]}
 
 
-def taint(scene: Scene, canvas: Canvas) -> Strokes:
+def taint(view: PolicyView, canvas: Canvas) -> Strokes:
     """Deny sites are denied, and so is what they reach through infer sites and through clear sites that lead to one.
 
     A clear site after the last infer or deny site only moves values on: it is left to its neighbours. What is denied
     already, the elements of a frozen list, passes nothing on if the rule set says so.
     """
-    graph = scene.graph
-    arithmetic = scene.mask(Category.DENY, Category.INFER)
-    leading = walk(_where(arithmetic), graph.predecessors, scene.mask(Category.CLEAR))
-    stopped = scene.policy.rule_set.frozen_lists_stop_taint
+    graph = view.graph
+    arithmetic = view.mask(Category.DENY, Category.INFER)
+    leading = walk(_where(arithmetic), graph.predecessors, view.mask(Category.CLEAR))
+    stopped = view.policy.rule_set.frozen_lists_stop_taint
     taintable = [
         (arithmetic[site] or site in leading) and not (stopped and paint is Paint.FULL)
         for site, paint in enumerate(canvas)
     ]
-    sources = scene.sites_of(Category.DENY)
+    sources = view.sites_of(Category.DENY)
     tainted = walk(sources, graph.successors, taintable)
     strokes = {site: Stroke(Paint.FULL, "taint") for site in sources}
-    relieved = scene.relieved
+    excepted = view.may_follow_denied
     strokes.update(
-        (site, Stroke(Paint.FULL, "taint", (cause,))) for site, cause in tainted.items() if site not in relieved
+        (site, Stroke(Paint.FULL, "taint", (cause,))) for site, cause in tainted.items() if site not in excepted
     )
     return strokes
 
 
-def match_lists(scene: Scene, canvas: Canvas) -> Strokes:
+def match_lists(view: PolicyView, canvas: Canvas) -> Strokes:
     """All sites of a tensor list are full if one of them is denied, else low if one of them is low."""
     strokes: Strokes = {}
-    for tie in scene.ties(Agreement.SPREAD):
+    for tie in view.ties(Agreement.SPREAD):
         denied = _first(tie.sites, canvas, Paint.FULL)
         leader = denied if denied is not None else _first(tie.sites, canvas, Paint.LOW)
         if leader is not None:
@@ -83,10 +81,10 @@ def match_lists(scene: Scene, canvas: Canvas) -> Strokes:
     return strokes
 
 
-def bridge(scene: Scene, canvas: Canvas) -> Strokes:
+def bridge(view: PolicyView, canvas: Canvas) -> Strokes:
     """Infer and clear sites with an allow site upstream and one downstream, through such sites only, are low."""
-    below = below_allow(scene, canvas)
-    above = walk(_ends(scene), scene.graph.predecessors, [site in below for site in range(len(canvas))])
+    below = below_allow(view, canvas)
+    above = walk(_ends(view), view.graph.predecessors, [site in below for site in range(len(canvas))])
     return {
         site: Stroke(Paint.LOW, "bridge", (below[site], onward))
         for site, onward in above.items()
@@ -94,23 +92,23 @@ def bridge(scene: Scene, canvas: Canvas) -> Strokes:
     }
 
 
-def below_allow(scene: Scene, canvas: Canvas) -> dict[int, int]:
+def below_allow(view: PolicyView, canvas: Canvas) -> dict[int, int]:
     """The infer and clear sites that an allow site reaches through such sites only, with the site before each."""
-    soft, supports = scene.mask(Category.INFER, Category.CLEAR), scene.supports
+    soft, supports = view.mask(Category.INFER, Category.CLEAR), view.supports
     passable = [supports[site] and soft[site] and paint is not Paint.FULL for site, paint in enumerate(canvas)]
-    return walk(_ends(scene), scene.graph.successors, passable)
+    return walk(_ends(view), view.graph.successors, passable)
 
 
-def _ends(scene: Scene) -> list[int]:
-    return [site for site in scene.sites_of(Category.ALLOW) if scene.candidates[site]]
+def _ends(view: PolicyView) -> list[int]:
+    return [site for site in view.sites_of(Category.ALLOW) if view.candidates[site]]
 
 
-def follow(scene: Scene, canvas: Canvas) -> Strokes:
+def follow(view: PolicyView, canvas: Canvas) -> Strokes:
     """An infer site directly after a low one, and after no denied one, is low: one sweep in the host's own order."""
-    if not scene.policy.rule_set.infer_follows_low:
+    if not view.policy.rule_set.infer_follows_low:
         return {}
-    graph, strokes = scene.graph, Strokes()
-    sites = [s for s in scene.sites_of(Category.INFER) if scene.candidates[s] and graph.sites[s].legal]
+    graph, strokes = view.graph, Strokes()
+    sites = [s for s in view.sites_of(Category.INFER) if view.candidates[s] and graph.sites[s].legal]
     for site in sorted(sites, key=lambda site: (graph.ops[graph.sites[site].op].position, site)):
         if canvas[site] is not None:
             continue
@@ -121,23 +119,23 @@ def follow(scene: Scene, canvas: Canvas) -> Strokes:
     return strokes
 
 
-def soak(scene: Scene, canvas: Canvas) -> Strokes:
+def soak(view: PolicyView, canvas: Canvas) -> Strokes:
     """Clear sites next to a low site are low, and those next to them, upstream and down.
 
-    What carries a value into or out of a function is low if a low site feeds it, or if all that read it are low: then
-    nobody who wants the full value gets a rounded one.
+    A conduit is low if a low site feeds it, or if all its readers are low: then no op that stays float32 reads a
+    rounded value.
     """
     wet = list(canvas)
-    strokes = _soak_clear(scene, wet)
-    while carried := _carry(scene, wet):
+    strokes = _soak_clear(view, wet)
+    while carried := _carry(view, wet):
         strokes |= carried
-        strokes |= _soak_clear(scene, wet)
+        strokes |= _soak_clear(view, wet)
     return strokes
 
 
-def _soak_clear(scene: Scene, wet: Canvas) -> Strokes:
-    """One soaking of clear sites; `wet` gets the paint too."""
-    graph, supports, candidates, clear = scene.graph, scene.supports, scene.candidates, scene.mask(Category.CLEAR)
+def _soak_clear(view: PolicyView, wet: Canvas) -> Strokes:
+    """Paint the clear sites that low ones reach; `wet` gets the paint too."""
+    graph, supports, candidates, clear = view.graph, view.supports, view.candidates, view.mask(Category.CLEAR)
     around = [list(chain(*both)) for both in zip(graph.predecessors, graph.successors, strict=True)]
     dry = [
         clear[index] and supports[index] and wet[index] is None and site.role is Role.PLAIN
@@ -148,61 +146,61 @@ def _soak_clear(scene: Scene, wet: Canvas) -> Strokes:
     return _paint(wet, {site: Stroke(Paint.LOW, "soak", (cause,)) for site, cause in soaked.items()})
 
 
-def _carry(scene: Scene, wet: Canvas) -> Strokes:
+def _carry(view: PolicyView, wet: Canvas) -> Strokes:
     """Paint the undecided ties of conduits that may be low now; `wet` gets the paint too."""
     strokes: Strokes = {}
-    for tie in scene.ties(Agreement.UNANIMOUS):
+    for tie in view.ties(Agreement.UNANIMOUS):
         undecided = [site for site in tie.sites if wet[site] is None]
-        if undecided and scene.graph.sites[tie.sites[0]].role is Role.CONDUIT:
-            cause = _may_carry(scene, wet, tie)
+        if undecided and view.graph.sites[tie.sites[0]].role is Role.CONDUIT:
+            cause = _may_carry(view, wet, tie)
             strokes.update({site: Stroke(Paint.LOW, "carry", (cause,)) for site in undecided if cause is not None})
     return _paint(wet, strokes)
 
 
-def _may_carry(scene: Scene, wet: Canvas, tie: Tie) -> int | None:
+def _may_carry(view: PolicyView, wet: Canvas, tie: Tie) -> int | None:
     """The low site because of which a tie of conduits may be low, None if there is none."""
-    graph, own = scene.graph, set(tie.sites)
-    if any(wet[site] is Paint.FULL or not scene.candidates[site] or site in scene.kept for site in tie.sites):
+    graph, own = view.graph, set(tie.sites)
+    if any(wet[site] is Paint.FULL or not view.candidates[site] or site in view.kept for site in tie.sites):
         return None
     sources = [site for member in tie.sites for site in graph.predecessors[member] if site not in own]
     readers = [site for member in tie.sites for site in graph.successors[member] if site not in own]
-    sinks = [site for site in readers if not is_unread(scene, site)]
+    sinks = [site for site in readers if not is_unread(view, site)]
     low = [site for site in sources if wet[site] is Paint.LOW]
-    if low and not any(_stays_full(scene, wet, site) for site in sources):
+    if low and not any(_stays_full(view, wet, site) for site in sources):
         return low[0]
     return sinks[0] if sinks and all(wet[site] is Paint.LOW for site in sinks) else None
 
 
-def _stays_full(scene: Scene, wet: Canvas, site: int) -> bool:
+def _stays_full(view: PolicyView, wet: Canvas, site: int) -> bool:
     """Whether a site computes in float32 whatever happens: what it makes is not to be rounded on the way."""
-    decided = wet[site] is Paint.FULL or not scene.candidates[site] or scene.categories[site] is Category.BARRIER
-    return decided and scene.graph.sites[site].role is not Role.CONDUIT
+    decided = wet[site] is Paint.FULL or not view.candidates[site] or view.categories[site] is Category.BARRIER
+    return decided and view.graph.sites[site].role is not Role.CONDUIT
 
 
-def is_unread(scene: Scene, site: int) -> bool:
-    """Whether a site only moves a value that nobody reads: then it does not mind which paint it gets."""
-    return scene.categories[site] is Category.CLEAR and scene.supports[site] and not scene.graph.successors[site]
+def is_unread(view: PolicyView, site: int) -> bool:
+    """Whether a site only moves a value that no op reads: then its paint does not matter."""
+    return view.categories[site] is Category.CLEAR and view.supports[site] and not view.graph.successors[site]
 
 
-def strip(scene: Scene, canvas: Canvas) -> Strokes:
+def strip(view: PolicyView, canvas: Canvas) -> Strokes:
     """An allow site whose op is not defined for the low dtype is full after all."""
-    sites = scene.graph.sites
+    sites = view.graph.sites
     return {
         site: Stroke(Paint.FULL, "strip")
-        for site in scene.sites_of(Category.ALLOW)
+        for site in view.sites_of(Category.ALLOW)
         if canvas[site] is Paint.LOW and not sites[site].legal
     }
 
 
-def match_loops(scene: Scene, canvas: Canvas) -> Strokes:
+def match_loops(view: PolicyView, canvas: Canvas) -> Strokes:
     """Sites that carry one value around a loop or through a call are low only if all of them are."""
     strokes: Strokes = {}
-    for tie in scene.ties(Agreement.UNANIMOUS):
+    for tie in view.ties(Agreement.UNANIMOUS):
         everyone = (*tie.sites, *tie.followers)
         dissenter = None if tie.frozen is None else tie.sites[0]
         if dissenter is None:
             unwilling = [site for site in tie.sites if canvas[site] is not Paint.LOW]
-            unable = [site for site in tie.followers if not scene.candidates[site] or site in scene.kept]
+            unable = [site for site in tie.followers if not view.candidates[site] or site in view.kept]
             dissenter = next(iter(unwilling + unable), None)
         paint, leader = (Paint.LOW, tie.sites[0]) if dissenter is None else (Paint.FULL, dissenter)
         low = [site for site in everyone if canvas[site] is Paint.LOW]
@@ -212,9 +210,9 @@ def match_loops(scene: Scene, canvas: Canvas) -> Strokes:
     return strokes
 
 
-def retarget(scene: Scene, canvas: Canvas) -> Strokes:
-    """A cast that is already there yields the low dtype at once if all its consumers want it."""
-    graph, supports = scene.graph, scene.supports
+def retarget(view: PolicyView, canvas: Canvas) -> Strokes:
+    """A cast of the program makes the low dtype directly if all its readers are low."""
+    graph, supports = view.graph, view.supports
     return {
         index: Stroke(Paint.LOW, "retarget", (graph.successors[index][0],))
         for index, site in enumerate(graph.sites)
@@ -226,7 +224,7 @@ def retarget(scene: Scene, canvas: Canvas) -> Strokes:
     }
 
 
-def rest(_scene: Scene, canvas: Canvas) -> Strokes:
+def rest(_view: PolicyView, canvas: Canvas) -> Strokes:
     """What no stage decided stays full."""
     return {site: Stroke(Paint.FULL, "rest") for site, paint in enumerate(canvas) if paint is None}
 
@@ -245,19 +243,6 @@ STAGES: tuple[Stage, ...] = (
     retarget,
     rest,
 )
-
-
-def walk(roots: Iterable[int], neighbours: Links, enter: Sequence[bool]) -> dict[int, int]:
-    """Every site that can be reached from the roots by entering only permitted sites, with the site before it."""
-    queue = list(roots)
-    reached: dict[int, int] = {}
-    started = set(queue)
-    for here in queue:
-        for there in neighbours[here]:
-            if enter[there] and there not in reached and there not in started:
-                reached[there] = here
-                queue.append(there)
-    return reached
 
 
 def _paint(canvas: Canvas, strokes: Strokes) -> Strokes:

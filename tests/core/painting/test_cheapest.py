@@ -16,10 +16,10 @@ from scipy.sparse.csgraph import maximum_flow
 from tests.core.strategies import graphs
 
 from mixdown.core import Category, Paint, Plan, Policy, Role, make_plan
-from mixdown.core.casts import casts_of
-from mixdown.core.cut import Problem
-from mixdown.core.min_cut import SINK, SOURCE, Network
-from mixdown.core.strategies import STRATEGIES
+from mixdown.core.paint import casts_of
+from mixdown.core.painting.cut import Problem
+from mixdown.core.painting.min_cut import SINK, SOURCE, Network
+from mixdown.core.painting.strategies import STRATEGIES
 from mixdown.rules import RULE_SETS
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def partly_compiled(draw: st.DrawFn) -> Plan:
 @settings(max_examples=300, deadline=None)
 @given(partly_compiled())
 def test_no_assignment_that_the_rules_permit_costs_a_compiled_graph_less(plan: Plan) -> None:
-    groups, prices = free_groups(plan), plan.scene.prices
+    groups, prices = free_groups(plan), plan.view.prices
     if len(groups) > FEWER_FREE:
         return
     best = prices.traffic(plan.paints).total
@@ -144,7 +144,7 @@ def test_the_flow_is_the_bytes_counted_on_the_painted_graph(plan: Plan) -> None:
 
 def flow_and_count(plan: Plan) -> tuple[int, int]:
     """What the cut says that the free part of a plan costs, and what a count of the painted graph says."""
-    scene, prices, graph = plan.scene, plan.scene.prices, plan.graph
+    scene, prices, graph = plan.view, plan.view.prices, plan.graph
     canvas: Canvas = [None] * len(graph.sites)
     for stage in STRATEGIES["optimal"]:
         if stage.__name__ == "cut":
@@ -152,7 +152,7 @@ def flow_and_count(plan: Plan) -> tuple[int, int]:
         for site, stroke in stage(scene, canvas).items():
             canvas[site] = stroke.paint
     for site, strokes in enumerate(plan.strokes):
-        canvas[site] = Paint.FULL if strokes[-1].stage in ("alone", "digits") else canvas[site]
+        canvas[site] = Paint.FULL if strokes[-1].stage in ("alone", "conduit_rounding") else canvas[site]
     problem = Problem(scene, canvas)
     free = set(problem.vertices)
     least = sum(prices.low(site) for site in range(len(graph.sites)))
@@ -181,8 +181,8 @@ def test_every_decision_of_the_cut_says_what_the_other_way_would_have_cost(plan:
 @given(plans)
 def test_allow_ops_are_always_converted_where_they_can_be(plan: Plan) -> None:
     tied = {site for tie in plan.graph.ties for site in (*tie.sites, *tie.followers)}
-    for site in plan.scene.sites_of(Category.ALLOW):
-        assert plan.paints[site] is Paint.LOW or site in tied or not plan.scene.supports[site]
+    for site in plan.view.sites_of(Category.ALLOW):
+        assert plan.paints[site] is Paint.LOW or site in tied or not plan.view.supports[site]
 
 
 @settings(max_examples=300, deadline=None)
@@ -190,7 +190,7 @@ def test_allow_ops_are_always_converted_where_they_can_be(plan: Plan) -> None:
 def test_a_low_site_hangs_on_a_low_allow_op(plan: Plan) -> None:
     graph, low_ones = plan.graph, low(plan.paints)
     tied = [{*tie.sites, *tie.followers} for tie in graph.ties]
-    reached = roots = {site for site in low_ones if plan.scene.categories[site] is Category.ALLOW}
+    reached = roots = {site for site in low_ones if plan.view.categories[site] is Category.ALLOW}
     while True:
         links = {site for site in reached if graph.sites[site].role is not Role.CONVERSION} | roots
         near = {s for site in links for s in (*graph.predecessors[site], *graph.successors[site])}

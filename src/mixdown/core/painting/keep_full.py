@@ -1,0 +1,76 @@
+"""What stays full whatever bytes say: weight updates, tables that are looked up, and plans that gain too little.
+
+All are stages of the `optimal` strategy only; TensorFlow's own procedure has none of them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mixdown.core.graph import Role, walk
+from mixdown.core.paint import Canvas, Paint, Stroke, Strokes
+from mixdown.core.pricing import TimePrices
+from mixdown.rules import Category
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mixdown.core.graph import Graph
+    from mixdown.core.policy_view import PolicyView
+
+
+def keep_tables_full(view: PolicyView, canvas: Canvas) -> Strokes:
+    """Ops that look up rows of a variable are full: otherwise the whole table would be cast."""
+    graph, traits = view.graph, view.traits
+    kinds = graph.kinds
+    lookups = [kind in traits.lookups for kind in kinds]
+    reads = [
+        index
+        for index, (kind, site) in enumerate(zip(kinds, graph.sites, strict=True))
+        if kind in traits.reads or site.role is Role.VARIABLE_READ
+    ]
+    passing = [
+        lookup or kind in traits.moves_nothing or site.role is Role.CONDUIT
+        for lookup, kind, site in zip(lookups, kinds, graph.sites, strict=True)
+    ]
+    onward = [[] if lookup else after for lookup, after in zip(lookups, graph.successors, strict=True)]
+    reached = walk(reads, onward, passing)
+    return {
+        site: Stroke(Paint.FULL, "keep_tables_full", (cause,))
+        for site, cause in reached.items()
+        if lookups[site] and canvas[site] is None
+    }
+
+
+def keep_updates_full(view: PolicyView, canvas: Canvas) -> Strokes:
+    """Arithmetic after the last allow op is full: unscaling, clipping, the optimizer, and the end of a result.
+
+    The derivative of another op still belongs to the backward pass, and clear ops do not compute: both are left free.
+    """
+    graph, kinds = view.graph, set(view.graph.kinds)
+    writing = {kind for kind in kinds if view.traits.writes_variable(kind)}
+    derivatives = {kind for kind in kinds if view.traits.is_derivative(kind)}
+    written = _upstream(graph, (site for site, kind in enumerate(graph.kinds) if kind in writing))
+    used = _upstream(graph, (site for site in view.sites_of(Category.ALLOW) if canvas[site] is not Paint.FULL))
+    return {
+        site: Stroke(Paint.FULL, "keep_updates_full", (written[site],) if site in written else ())
+        for site in view.sites_of(Category.INFER)
+        if canvas[site] is None and site not in used and graph.kinds[site] not in derivatives
+    }
+
+
+def must_gain(view: PolicyView, canvas: Canvas) -> Strokes:
+    """Where time decides, everything is full unless the plan is predicted to save more than the prediction's error."""
+    prices = view.prices
+    if not isinstance(prices, TimePrices) or Paint.LOW not in canvas:
+        return {}
+    paints = [paint or Paint.FULL for paint in canvas]
+    predicted = prices.prediction(paints)
+    if predicted.mixed <= (1 - prices.machine.least_gain) * predicted.float32:
+        return {}
+    return {site: Stroke(Paint.FULL, "must_gain") for site, paint in enumerate(paints) if paint is Paint.LOW}
+
+
+def _upstream(graph: Graph, sites: Iterable[int]) -> dict[int, int]:
+    """Every site that one of these depends on, directly or not, with the site after it."""
+    return walk(sites, graph.dependencies, [True] * len(graph.sites))

@@ -1,0 +1,34 @@
+"""What the names of ops tell: layers and gradients."""
+
+from __future__ import annotations
+
+import pytest
+
+from mixdown.rules.op_names import is_backward, layer_of, layers
+
+LAYERS = {
+    "model/dense/MatMul": "model/dense",
+    "model/dense/BiasAdd": "model/dense",
+    "model/dense/BiasAdd/ReadVariableOp": "model/dense",
+    "gradient_tape/model/dense/MatMul/MatMul_1": "model/dense",
+    "gradients/model/dense/MatMul_grad/MatMul": "model/dense",
+    "gradients_1/model/dense/MatMul_grad/MatMul": "model/dense",
+    "train/gradients/model/dense/BiasAdd_grad/BiasAddGrad": "model/dense",
+    "MatMul": "",
+    "gradients/MatMul_grad/MatMul": "",
+}
+
+
+def test_an_op_belongs_to_the_layer_whose_work_it_does() -> None:
+    assert dict(zip(LAYERS, layers(list(LAYERS)), strict=True)) == LAYERS
+
+
+def test_a_scope_is_a_layer_unless_an_op_opened_it() -> None:
+    assert layer_of("gradient_tape/dense/MatMul/MatMul_1") == "dense/MatMul"
+    assert layer_of("gradient_tape/dense/MatMul/MatMul_1", ["dense/MatMul"]) == "dense"
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_an_op_is_backward_in_a_scope_of_gradients_only(name: str) -> None:
+    assert is_backward(name) == ("gradient" in name)
+    assert not is_backward(name.replace("gradient", "my_gradient"))
