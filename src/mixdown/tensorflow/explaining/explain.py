@@ -53,8 +53,8 @@ def explain(
         keywords: keyword arguments that the function is called with.
 
     Returns:
-        A report: print it, ask it `why("dense/MatMul")`, or save it as a page. `report.graphs` has the decisions as
-        data: a function that is called later with such arguments on this machine runs by the same plan.
+        A report: print it, ask it `why("dense/MatMul")`, or save it as a page. Its `graphs` hold the decisions as data:
+        a function that is called later with such arguments on this machine runs by the same plan.
 
     Raises:
         TypeError: the target is none of these.
