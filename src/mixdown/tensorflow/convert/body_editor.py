@@ -6,42 +6,38 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mixdown.tensorflow.protos import signatures
 from mixdown.tensorflow.protos.bodies import function_body, graph_body
-from mixdown.tensorflow.protos.cast_node import cast_node, is_cast
-from mixdown.tensorflow.protos.library import kind_of, replace_all, unused
+from mixdown.tensorflow.protos.cast_node import is_cast
+from mixdown.tensorflow.protos.library import kind_of, replace_all
 from mixdown.tensorflow.protos.wiring import Source, Wiring, node_name
 from mixdown.tensorflow.reading.builder import RESULT
+from mixdown.tensorflow.writing.apply import EditedBody
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from mixdown.tensorflow.protos.bodies import Body
-
 
 class Reader(NamedTuple):
-    """Where a value is read: an input of a node, or (with `node` RESULT) a result of the function."""
+    """Where a value is read: an input of a node of a body ("" is the graph), or (with `node` RESULT) a result of it."""
 
+    body: str
     node: int
-    position: int
+    position: int = 0
 
 
-class BodyEditor:
+class BodyEditor(EditedBody):
     """A graph or function, and what reads each of its values. Edits change the proto, not the record of readers."""
 
     def __init__(self, proto: Any, library: Mapping[str, Any], low: int) -> None:
-        self.proto, self.low = proto, low
-        self.body: Body = graph_body(proto) if hasattr(proto, "library") else function_body(proto)
-        self.nodes = self.body.nodes
+        super().__init__(proto, graph_body(proto) if hasattr(proto, "library") else function_body(proto))
+        self.low, self.nodes = low, self.body.nodes
         kinds = [(kind_of(node, library), node) for node in self.nodes]
         wiring = Wiring(self.body, [signatures.make_signature(kind, kind.values(node)) for kind, node in kinds])
         self.inputs, self.results = wiring.inputs, wiring.results
         self._readers: dict[Source, list[Reader]] = {}
-        for index, sources in enumerate(self.inputs):
+        for index, sources in (*enumerate(self.inputs), (RESULT, self.results)):
             for position, source in enumerate(sources):
-                self._readers.setdefault(source, []).append(Reader(index, position))
-        for position, source in enumerate(self.results):
-            self._readers.setdefault(source, []).append(Reader(RESULT, position))
-        self._names = {node.name for node in self.nodes}
-        self._idle: set[str] = set()
+                self._readers.setdefault(source, []).append(Reader(self.body.function, index, position))
+        self._idle: set[str] = set()  # casts that are not read any more
 
     def readers(self, source: Source) -> list[Reader]:
         """Where a value is read."""
@@ -54,68 +50,44 @@ class BodyEditor:
     def adapt_readers(self, source: Source, ready: Collection[Reader] = ()) -> None:
         """After a value became low: readers that neither cast it nor are `ready` for it get a cast to float32."""
         self.skip_casts(source)
-        others = [reader for reader in self.readers(source) if not self._is_skipped(reader) and reader not in ready]
+        others = [
+            reader
+            for reader in self.readers(source)
+            if reader not in ready and (reader.node < 0 or self.nodes[reader.node].name not in self._idle)
+        ]
         if others:
-            text = self._text(others[0])
+            text = self.text(*others[0][1:])
             back = self.add_cast(text, f"{node_name(text)}/cast_to_float32", self.low, signatures.FLOAT)
-            for reader in others:
-                self._redirect(reader, back)
+            for _, node, position in others:
+                self.redirect(node, position, back)
 
     def skip_casts(self, source: Source) -> None:
         """After a value became low: let readers of its casts to the low dtype read the value itself."""
-        for reader in self.readers(source):
-            if self.is_lowered(reader):
-                cast = self.nodes[reader.node]
-                cast.attr["SrcT"].type = self.low
-                for further in self.readers((reader.node, 0)):
-                    self._redirect(further, cast.input[0])
-                self._idle.add(cast.name)
+        for reader in filter(self.is_lowered, self.readers(source)):
+            cast = self.nodes[reader.node]
+            cast.attr["SrcT"].type = self.low
+            for _, node, position in self.readers((reader.node, 0)):
+                self.redirect(node, position, cast.input[0])
+            self._idle.add(cast.name)
 
     def return_low(self, position: int) -> None:
         """Let a result of a function be low."""
         node, _ = self.results[position]
         if node < 0 or not is_cast(self.nodes[node], self.low, signatures.FLOAT):
-            self.read_low(Reader(RESULT, position))
+            self.read_low(RESULT, position)
             return
-        self._redirect(Reader(RESULT, position), self.nodes[node].input[0])
+        self.redirect(RESULT, position, self.nodes[node].input[0])
         if len(self.readers((node, 0))) == 1:
             self._idle.add(self.nodes[node].name)
 
-    def read_low(self, reader: Reader) -> None:
-        """Let a reader of a float32 value get it low."""
-        text = self._text(reader)
-        self._redirect(reader, self.add_cast(text, f"{node_name(text)}/cast_to_low", signatures.FLOAT, self.low))
-
-    def add_cast(self, text: str, name: str, from_type: int, to_type: int) -> str:
-        """Add a cast; returns the text by which its output is read."""
-        node = cast_node(unused(name, self._names), text, from_type, to_type)
-        self._all_nodes.append(node)
-        return f"{node.name}:y:0" if self.body.function else node.name
-
-    @property
-    def _all_nodes(self) -> Any:
-        """The nodes of the proto, added ones included."""
-        return self.proto.node_def if self.body.function else self.proto.node
+    def read_low(self, node: int, position: int) -> None:
+        """Put a cast to the low dtype before an input of a node, or before a result."""
+        text = self.text(node, position)
+        self.redirect(node, position, self.add_cast(text, f"{node_name(text)}/cast_to_low", signatures.FLOAT, self.low))
 
     def finish(self) -> None:
         """Remove the casts that are not read any more."""
-        nodes = self._all_nodes
-        waited_for = {text[1:] for node in nodes for text in node.input if text[:1] == "^"}
+        waited_for = {text[1:] for node in self.all_nodes for text in node.input if text[:1] == "^"}
         waited_for.update(self.proto.control_ret.values() if self.body.function else ())
         if gone := self._idle - waited_for:
-            replace_all(nodes, [node for node in nodes if node.name not in gone])
-
-    def _is_skipped(self, reader: Reader) -> bool:
-        return reader.node >= 0 and self.nodes[reader.node].name in self._idle
-
-    def _text(self, reader: Reader) -> str:
-        """How a reader names what it reads."""
-        if reader.node == RESULT:
-            return self.proto.ret[self.body.results[reader.position][0]]
-        return self.nodes[reader.node].input[reader.position]
-
-    def _redirect(self, reader: Reader, text: str) -> None:
-        if reader.node == RESULT:
-            self.proto.ret[self.body.results[reader.position][0]] = text
-        else:
-            self.nodes[reader.node].input[reader.position] = text
+            replace_all(self.all_nodes, [node for node in self.all_nodes if node.name not in gone])

@@ -83,7 +83,7 @@ def _lower_calls(editor: BodyEditor, lowered: Mapping[str, Any]) -> set[Reader]:
     for index, node in enumerate(editor.nodes):
         if node.op in CALLS_BY_LIST and node.attr["f"].func.name in lowered:
             signature = lowered[node.attr["f"].func.name].signature
-            ready |= {Reader(index, place) for place in _retype_list(node.attr["Tin"], signature.input_arg)}
+            ready |= {Reader("", index, place) for place in _retype_list(node.attr["Tin"], signature.input_arg)}
             made += [(index, port) for port in _retype_list(node.attr["Tout"], signature.output_arg)]
     for source in made:
         editor.adapt_readers(source, ready)
@@ -119,7 +119,7 @@ def _lower_inputs(meta_graph: Any, editor: BodyEditor, ready: set[Reader]) -> li
         editor.adapt_readers((index, 0), ready)
     for reader in sorted(ready):
         if editor.inputs[reader.node][reader.position][0] not in lowered:
-            editor.read_low(reader)
+            editor.read_low(reader.node, reader.position)
     return stay
 
 

@@ -10,53 +10,40 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import tensorflow as tf
 from tensorflow.core.framework import types_pb2
 
 from mixdown.core.disjoint_sets import DisjointSets
-from mixdown.tensorflow.protos import signatures
+from mixdown.tensorflow.convert.body_editor import Reader
 from mixdown.tensorflow.protos.bodies import CALLS, LOOPS, PREDICATED, calls, followed
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Mapping
+    from collections.abc import Hashable, Mapping
 
-    from mixdown.tensorflow.convert.body_editor import BodyEditor, Reader
+    from mixdown.tensorflow.convert.body_editor import BodyEditor
     from mixdown.tensorflow.protos.wiring import Source
 
 ANY_TYPE = {"VarIsInitializedOp", "DisableCopyOnRead"}
 """Kinds that take the handle of a variable of any dtype."""
 
 READS = {"ReadVariableOp", "ResourceGather"}
-FIRST_SAVED = 3  # the first input of SaveV2 that is a tensor to save
 CALLS_BY_LIST = {"PartitionedCall", "StatefulPartitionedCall"}
 """Calls that list the types of their arguments in `Tin`."""
 
 
-class NodePlace(NamedTuple):
-    """A node: the body it stands in ("" is the graph), and its index there."""
-
-    body: str
-    node: int
-
-
-class Edit(NamedTuple):
-    """A type attribute of a node, or one entry of it, that changes with the dtype of a variable."""
-
-    place: NodePlace
-    attribute: str
-    entry: int | None = None
+Edit = tuple[Any, str, int | None]
+"""A node, and its type attribute, or one entry of that, that changes with the dtype of a variable."""
 
 
 @dataclass
 class Family:
     """Variables that change together."""
 
-    makers: list[NodePlace] = field(default_factory=list)  # the VarHandleOps
+    makers: list[Reader] = field(default_factory=list)  # the VarHandleOps, by body and node
     objects: list[int] = field(default_factory=list)  # in the graph of Python objects
     keys: list[str] = field(default_factory=list)  # in the checkpoint
     arguments: list[tuple[str, int]] = field(default_factory=list)  # of functions
-    reads: list[NodePlace] = field(default_factory=list)
-    writes: list[NodePlace] = field(default_factory=list)
+    reads: list[Reader] = field(default_factory=list)
+    writes: list[Reader] = field(default_factory=list)  # where they read the value
     spoiled: bool = False  # used in a way that is not followed
 
 
@@ -101,23 +88,20 @@ class HandleFamilies:
         node, sources = editor.nodes[index], editor.inputs[index]
         callees = followed(node, self.library)
         if node.op == "VarHandleOp":
-            self.note((body, (index, 0)), "makers", NodePlace(body, index))
+            self.note((body, (index, 0)), "makers", Reader(body, index))
         elif callees:
             for callee in callees:
                 self._call(body, editor, index, callee)
         elif node.op == "Identity" and node.attr["T"].type == types_pb2.DT_RESOURCE:
             self.join((body, sources[0]), (body, (index, 0)))
         elif node.op in READS:
-            self.note((body, sources[0]), "reads", NodePlace(body, index))
+            self.note((body, sources[0]), "reads", Reader(body, index))
         elif node.op == "AssignVariableOp":
-            self.note((body, sources[0]), "writes", NodePlace(body, index))
+            self.note((body, sources[0]), "writes", Reader(body, index, 1))
         elif node.op not in ANY_TYPE:
-            self._spoil(body, editor, sources)
-
-    def _spoil(self, body: str, editor: BodyEditor, sources: Iterable[Source]) -> None:
-        for source in sources:
-            if _is_handle(editor, source):
-                self.note((body, source), "spoiled")
+            for source in sources:
+                if _is_handle(editor, source):
+                    self.note((body, source), "spoiled")
 
     def _call(self, body: str, editor: BodyEditor, index: int, callee: str) -> None:
         node, sources, inside = editor.nodes[index], editor.inputs[index], self.editors[callee]
@@ -144,26 +128,13 @@ def _is_handle(editor: BodyEditor, source: Source) -> bool:
     return maker.op == "VarHandleOp" or passes or (port < len(returned) and returned[port] == types_pb2.DT_RESOURCE)
 
 
-def saved_names(editor: BodyEditor, index: int) -> list[str]:
-    """The names in the checkpoint that a RestoreV2 reads, [] if they are not constant."""
-    node = editor.inputs[index][1][0]
-    if node < 0 or editor.nodes[node].op != "Const":
-        return []
-    return [name.decode() for name in tf.make_ndarray(editor.nodes[node].attr["value"].tensor)]
-
-
-def is_float(node: Any) -> bool:
-    """Whether a node that makes, reads or writes a variable takes it for float32."""
-    return node.attr["dtype"].type == signatures.FLOAT
-
-
 class ValuePath(NamedTuple):
     """The ops that pass a value on unchanged, and the readers that use it."""
 
     sources: list[tuple[str, Source]]  # where the value is: body and source
-    edits: list[Edit]  # type attributes of the ops that pass it on
+    edits: list[Edit]  # of the ops that pass it on
     arguments: list[tuple[str, int]]  # arguments of functions that carry it
-    ends: list[tuple[str, Reader]]
+    ends: list[Reader]
 
 
 class ValuePaths:
@@ -176,23 +147,24 @@ class ValuePaths:
             self._called.update({(body, index): names for index, names in calls(editor.nodes, library)})
         self._callers = Counter(name for names in self._called.values() for name in names)
 
-    def follow(self, body: str, source: Source) -> ValuePath:
-        """Follow a value through identities, and into functions that are called from one place only."""
-        path = ValuePath([(body, source)], [], [], [])
-        for here, known in path.sources:
-            for reader in self._editors[here].readers(known):
-                self._step(here, reader, path)
+    def follow(self, body: str, node: int, port: int = 0) -> ValuePath:
+        """Follow an output of a node through identities, and into functions that are called from one place only."""
+        path = ValuePath([(body, (node, port))], [], [], [])
+        for here, source in path.sources:
+            for reader in self._editors[here].readers(source):
+                self._step(reader, path)
         return path
 
-    def _step(self, body: str, reader: Reader, path: ValuePath) -> None:
-        node = self._editors[body].nodes[reader.node] if reader.node >= 0 else None
-        callees = self._called.get((body, reader.node), [])
+    def _step(self, reader: Reader, path: ValuePath) -> None:
+        body, index, position = reader
+        node = self._editors[body].nodes[index] if index >= 0 else None
+        callees = self._called.get((body, index), [])
         if node is not None and node.op == "Identity":
-            path.edits.append(Edit(NodePlace(body, reader.node), "T"))
-            path.sources.append((body, (reader.node, 0)))
+            path.edits.append((node, "T", None))
+            path.sources.append((body, (index, 0)))
         elif node is not None and node.op in CALLS_BY_LIST and [self._callers[name] for name in callees] == [1]:
-            path.edits.append(Edit(NodePlace(body, reader.node), "Tin", reader.position))
-            path.arguments.append((callees[0], reader.position))
-            path.sources.append((callees[0], (-1 - reader.position, 0)))
+            path.edits.append((node, "Tin", position))
+            path.arguments.append((callees[0], position))
+            path.sources.append((callees[0], (-1 - position, 0)))
         else:
-            path.ends.append((body, reader))
+            path.ends.append(reader)

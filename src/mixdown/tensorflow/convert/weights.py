@@ -6,29 +6,22 @@ initializer. The cast would round it at every call; now it is rounded once, to t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import tensorflow as tf
 
 from mixdown.tensorflow.convert.body_editor import BodyEditor, Reader
 from mixdown.tensorflow.convert.stored_values import store_constants
-from mixdown.tensorflow.convert.value_paths import (
-    FIRST_SAVED,
-    Edit,
-    Family,
-    HandleFamilies,
-    NodePlace,
-    ValuePath,
-    ValuePaths,
-    is_float,
-    saved_names,
-)
+from mixdown.tensorflow.convert.value_paths import Edit, Family, HandleFamilies, ValuePath, ValuePaths
 from mixdown.tensorflow.protos import kernels, signatures
 from mixdown.tensorflow.protos.bodies import function_body, graph_body, reachable
 from mixdown.tensorflow.protos.library import by_name
 from mixdown.tensorflow.protos.saved_names import variables
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
+
+FIRST_SAVED = 3  # the first input of SaveV2 that is a tensor to save
 
 
 class Stored(NamedTuple):
@@ -60,14 +53,6 @@ def store_low(meta_graph: Any, low: int, object_keys: Mapping[int, str], preserv
     return Stored(tuple(names), frozenset(key for family in chosen for key in family.keys), count)
 
 
-@dataclass
-class _Writes:
-    """Where the values of writes come from, as far as that is followed."""
-
-    edits: dict[NodePlace, list[Edit]] = field(default_factory=dict)  # of restores
-    copies: set[NodePlace] = field(default_factory=set)  # from another variable
-
-
 class _Model:
     """A saved graph, its functions and its Python objects."""
 
@@ -82,13 +67,15 @@ class _Model:
         self.editors |= {name: BodyEditor(self.library[name], self.library, low) for name in sorted(used)}
         self.handles = HandleFamilies(self.editors, self.library)
         self.paths = ValuePaths(self.editors, self.library)
-        self.writes = _Writes()
+        self.restored: dict[Reader, list[Edit]] = {}  # writes of values from a checkpoint, and what changes with them
+        self.copied: set[Reader] = set()  # writes of values of other variables
 
     def connect_objects(self, object_keys: Mapping[int, str]) -> None:
         """Note which Python object is bound to which argument of a function, and its name in the checkpoint."""
-        for name, saved in self.objects.concrete_functions.items():
-            first = len(self.library[name].signature.input_arg) - len(saved.bound_inputs) if name in self.library else 0
-            for position, number in enumerate(saved.bound_inputs if name in self.library else ()):
+        known = {name: saved for name, saved in self.objects.concrete_functions.items() if name in self.library}
+        for name, saved in known.items():
+            first = len(self.library[name].signature.input_arg) - len(saved.bound_inputs)
+            for position, number in enumerate(saved.bound_inputs):
                 self.handles.join((name, (-1 - first - position, 0)), ("object", number))
         for number, node in enumerate(self.objects.nodes):
             if node.WhichOneof("kind") == "variable":
@@ -103,75 +90,71 @@ class _Model:
         for body, editor in self.editors.items():
             for index, node in enumerate(editor.nodes):
                 if node.op == "RestoreV2":
-                    self._restore(NodePlace(body, index), saved_names(editor, index))
+                    self._restore(body, index)
                 elif node.op == "ReadVariableOp":
-                    self._copy(NodePlace(body, index))
+                    self._copy(body, index)
         return self.handles.families()
 
-    def _handle(self, place: NodePlace) -> tuple[str, Any]:
-        return place.body, self.editors[place.body].inputs[place.node][0]
+    def _handle(self, body: str, node: int) -> tuple[str, Any]:
+        return body, self.editors[body].inputs[node][0]
 
-    def _restore(self, place: NodePlace, names: list[str]) -> None:
-        """Connect the variables that a RestoreV2 fills with their names in the checkpoint."""
-        for port, name in enumerate(names):
+    def _restore(self, body: str, index: int) -> None:
+        """Connect the variables that a RestoreV2 fills with their names in the checkpoint, if these are constant."""
+        editor = self.editors[body]
+        node = editor.inputs[index][1][0]
+        constant = node >= 0 and editor.nodes[node].op == "Const"
+        names = tf.make_ndarray(editor.nodes[node].attr["value"].tensor) if constant else ()
+        for port, name in enumerate(text.decode() for text in names):
             self.handles.note(("key", name), "keys", name)
-            path = self.paths.follow(place.body, (place.node, port))
-            if all(self._is_write(*end) for end in path.ends):
-                for body, reader in path.ends:
-                    target = NodePlace(body, reader.node)
-                    self.writes.edits[target] = [*path.edits, Edit(place, "dtypes", port)]
-                    self.handles.join(("key", name), self._handle(target))
+            path = self.paths.follow(body, index, port)
+            if all(map(self._is_write, path.ends)):
+                for write in path.ends:
+                    self.restored[write] = [*path.edits, (editor.nodes[index], "dtypes", port)]
+                    self.handles.join(("key", name), self._handle(write.body, write.node))
             else:
                 self.handles.note(("key", name), "spoiled")
 
-    def _copy(self, place: NodePlace) -> None:
+    def _copy(self, body: str, index: int) -> None:
         """Connect a variable with those that are written with its value."""
-        for body, reader in self.paths.follow(place.body, (place.node, 0)).ends:
-            if self._is_write(body, reader):
-                self.writes.copies.add(NodePlace(body, reader.node))
-                self.handles.join(self._handle(place), self._handle(NodePlace(body, reader.node)))
+        for write in filter(self._is_write, self.paths.follow(body, index).ends):
+            self.copied.add(write)
+            self.handles.join(self._handle(body, index), self._handle(write.body, write.node))
 
-    def _is_write(self, body: str, reader: Reader) -> bool:
-        return (
-            reader.node >= 0 and self.editors[body].nodes[reader.node].op == "AssignVariableOp" and reader.position == 1
-        )
+    def _is_write(self, reader: Reader) -> bool:
+        return reader.node >= 0 and reader.position == 1 and self._node(reader).op == "AssignVariableOp"
 
     def may_be_low(self, family: Family) -> bool:
         """Whether a family is float32, restored, only written when it is, and read in 16 bits."""
-        if family.spoiled or not family.keys or not all(is_float(self._node(p)) for p in self._touching(family)):
+        types = {node.attr["dtype"].type for node in self._touching(family)}
+        if family.spoiled or not family.keys or types - {signatures.FLOAT}:
             return False
         if not all(self.objects.nodes[number].variable.dtype == signatures.FLOAT for number in family.objects):
             return False
-        ends = [(read, end) for read in family.reads for end in self._path(read).ends]
+        ends = [(read, end) for read in family.reads for end in self.paths.follow(read.body, read.node).ends]
         return (
-            any(self._is_low(*end) for _, end in ends)
-            and all(self._is_low(*end) or self._is_stored(read, *end) for read, end in ends)
-            and all(self._is_known_write(write) for write in family.writes)
+            any(self._is_low(end) for _, end in ends)
+            and all(self._is_low(end) or self._is_stored(read, end) for read, end in ends)
+            and all(map(self._is_known_write, family.writes))
             and all(self._has_kernel(self._node(read)) for read in family.reads)
         )
 
-    def _node(self, place: NodePlace) -> Any:
+    def _node(self, place: Reader) -> Any:
         return self.editors[place.body].nodes[place.node]
 
-    def _touching(self, family: Family) -> list[NodePlace]:
-        return [*family.makers, *family.reads, *family.writes]
+    def _touching(self, family: Family) -> list[Any]:
+        return [self._node(place) for place in (*family.makers, *family.reads, *family.writes)]
 
-    def _path(self, read: NodePlace) -> ValuePath:
-        return self.paths.follow(read.body, (read.node, 0))
+    def _is_low(self, reader: Reader) -> bool:
+        return self.editors[reader.body].is_lowered(reader)
 
-    def _is_low(self, body: str, reader: Reader) -> bool:
-        return self.editors[body].is_lowered(reader)
-
-    def _is_stored(self, read: NodePlace, body: str, reader: Reader) -> bool:
+    def _is_stored(self, read: Reader, end: Reader) -> bool:
         """Whether a value goes to a checkpoint, or into another variable of the family."""
-        saved = reader.node >= 0 and self.editors[body].nodes[reader.node].op == "SaveV2"
-        return (saved and reader.position >= FIRST_SAVED) or (
-            self._is_write(body, reader) and self._node(read).op == "ReadVariableOp"
-        )
+        saved = end.node >= 0 and self._node(end).op == "SaveV2" and end.position >= FIRST_SAVED
+        return saved or (self._is_write(end) and self._node(read).op == "ReadVariableOp")
 
-    def _is_known_write(self, write: NodePlace) -> bool:
+    def _is_known_write(self, write: Reader) -> bool:
         initial = not write.body and self._node(write).name in self.initializers
-        return write in self.writes.edits or write in self.writes.copies or initial
+        return write in self.restored or write in self.copied or initial
 
     def _has_kernel(self, node: Any) -> bool:
         kind = signatures.kind_of(node.op)
@@ -179,43 +162,41 @@ class _Model:
         return kernels.can_run(kind, kind.values(node), "dtype", self.low, "CPU")
 
     def lower(self, family: Family) -> None:
-        """Change the type of a family, and of all that moves its values."""
-        for place in self._touching(family):
-            self._node(place).attr["dtype"].type = self.low
+        """Change the dtype of a family, and of all that moves its values."""
+        for node in self._touching(family):
+            node.attr["dtype"].type = self.low
         for number in family.objects:
             self.objects.nodes[number].variable.dtype = self.low
         for body, position in family.arguments:
             for data in self.library[body].signature.input_arg[position].handle_data:
                 data.dtype = self.low
         for read in family.reads:
-            self._lower_path(self._path(read))
+            self._lower_path(self.paths.follow(read.body, read.node))
         for write in family.writes:
             self._lower_write(write)
 
     def _lower_path(self, path: ValuePath) -> None:
-        for edit in path.edits:
-            self._edit(edit)
+        self._edit(path.edits)
         for body, position in path.arguments:
             self.library[body].signature.input_arg[position].type = self.low
         for body, source in path.sources:
             self.editors[body].skip_casts(source)
-        for body, reader in path.ends:
-            if self.editors[body].nodes[reader.node].op == "SaveV2":
-                self._edit(Edit(NodePlace(body, reader.node), "dtypes", reader.position - FIRST_SAVED))
+        for end in path.ends:
+            if self._node(end).op == "SaveV2":
+                self._edit([(self._node(end), "dtypes", end.position - FIRST_SAVED)])
 
-    def _lower_write(self, write: NodePlace) -> None:
-        for edit in self.writes.edits.get(write, ()):
-            self._edit(edit)
-        if write not in self.writes.edits and write not in self.writes.copies:
+    def _lower_write(self, write: Reader) -> None:
+        self._edit(self.restored.get(write, ()))
+        if write not in self.restored and write not in self.copied:
             node, editor = self._node(write), self.editors[write.body]
             node.input[1] = editor.add_cast(node.input[1], f"{node.name}/cast_to_low", signatures.FLOAT, self.low)
 
-    def _edit(self, edit: Edit) -> None:
-        value = self._node(edit.place).attr[edit.attribute]
-        if edit.entry is None:
-            value.type = self.low
-        else:
-            value.list.type[edit.entry] = self.low
+    def _edit(self, edits: Iterable[Edit]) -> None:
+        for node, attribute, entry in edits:
+            if entry is None:
+                node.attr[attribute].type = self.low
+            else:
+                node.attr[attribute].list.type[entry] = self.low
 
     def names(self, family: Family) -> list[str]:
         """The names of the variables of a family, for people."""

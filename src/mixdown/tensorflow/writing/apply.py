@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mixdown.core import Paint
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from mixdown.core import Cast, Plan
-    from mixdown.tensorflow.reading.builder import Origin, Use
+    from mixdown.tensorflow.protos.bodies import Body
+    from mixdown.tensorflow.reading.builder import Origin
     from mixdown.tensorflow.reading.read import Reading
 
 
@@ -55,37 +57,65 @@ def apply(
     return copies.twinned(new_name, also)
 
 
+class EditedBody:
+    """A GraphDef or FunctionDef that gets casts and other inputs."""
+
+    def __init__(self, proto: Any, body: Body) -> None:
+        self.proto, self.body = proto, body
+        self.all_nodes = proto.node_def if body.function else proto.node
+
+    @cached_property
+    def _names(self) -> set[str]:
+        return {node.name for node in self.all_nodes}
+
+    def text(self, node: int, position: int) -> str:
+        """How an input of a node, or a result of the function if `node` is RESULT, names what it reads."""
+        if node == RESULT:
+            return str(self.proto.ret[self.body.results[position][0]])
+        return str(self.all_nodes[node].input[position])
+
+    def redirect(self, node: int, position: int, text: str) -> None:
+        """Let an input or a result, as for `text`, read something else."""
+        if node == RESULT:
+            self.proto.ret[self.body.results[position][0]] = text
+        else:
+            self.all_nodes[node].input[position] = text
+
+    def add_cast(self, text: str, name: str, from_type: int, to_type: int, device: str = "") -> str:
+        """Add a cast of what `text` names; returns the text that names its output."""
+        name = unused(name, self._names)
+        self.all_nodes.append(cast_node(name, text, from_type, to_type, device))
+        return f"{name}:y:0" if self.body.function else name
+
+
 class _Copies:
     """Copies of the bodies, made when first changed."""
 
     def __init__(self, reading: Reading, paints: Sequence[Paint], low: str) -> None:
         self.reading, self.paints = reading, paints
-        self.dtypes = {Paint.LOW: low, Paint.FULL: "float32"}
-        self.low = signatures.LOW_TYPES[low]
-        self.copies: dict[int, Any] = {}
-        self.names: dict[int, set[str]] = {}
+        self.names = {Paint.LOW: low, Paint.FULL: "float32"}
+        self.dtypes = {Paint.LOW: signatures.LOW_TYPES[low], Paint.FULL: signatures.FLOAT}
+        self.low = self.dtypes[Paint.LOW]
+        self.copies: dict[int, EditedBody] = {}
 
-    def copy(self, body: int) -> Any:
-        """The copy of a body's proto."""
+    def copy(self, body: int) -> EditedBody:
+        """The copy of a body."""
         if body not in self.copies:
-            original = self.reading.bodies[body].proto
-            self.copies[body] = type(original)()
-            self.copies[body].CopyFrom(original)
+            original = self.reading.bodies[body]
+            proto = type(original.proto)()
+            proto.CopyFrom(original.proto)
+            self.copies[body] = EditedBody(proto, original)
         return self.copies[body]
-
-    def nodes(self, body: int) -> Any:
-        """The nodes of a body's copy."""
-        copy = self.copy(body)
-        return copy.node_def if self.reading.bodies[body].function else copy.node
 
     def lower(self, origin: Origin, attribute: str) -> None:
         """Give one site the 16-bit dtype."""
+        copy = self.copy(origin.body)
         if origin.node == ARGUMENT:
-            self.copy(origin.body).signature.input_arg[origin.position].type = self.low
+            copy.proto.signature.input_arg[origin.position].type = self.low
         elif origin.node == RESULT:
-            self.copy(origin.body).signature.output_arg[origin.position].type = self.low
+            copy.proto.signature.output_arg[origin.position].type = self.low
         else:
-            self._lower_node(self.nodes(origin.body)[origin.node], attribute)
+            self._lower_node(copy.all_nodes[origin.node], attribute)
 
     def _lower_node(self, node: Any, attribute: str) -> None:
         if node.op in self.reading.library:
@@ -104,30 +134,14 @@ class _Copies:
         graph = self.reading.graph
         tensor, uses = graph.tensors[cast.tensor], self.reading.uses[cast.tensor]
         crossing = [use for use, site in zip(uses, tensor.consumers, strict=True) if self.paints[site] is cast.to]
-        body, maker = crossing[0].body, self.reading.origins[graph.sites[tensor.site].op]
+        body, *first = crossing[0]
+        copy, maker = self.copy(body), self.reading.origins[graph.sites[tensor.site].op].node
         node, _, port = tensor.name.rpartition(":")
-        name = self._fresh(body, f"{node}/cast_{port}_to_{self.dtypes[cast.to]}")
-        types = (signatures.FLOAT, self.low) if cast.to is Paint.LOW else (self.low, signatures.FLOAT)
-        device = self.nodes(body)[maker.node].device if maker.node >= 0 else ""
-        self.nodes(body).append(cast_node(name, self._text(crossing[0]), *types, device))
-        for use in crossing:
-            self._redirect(use, f"{name}:y:0" if self.reading.bodies[body].function else name)
-
-    def _fresh(self, body: int, wanted: str) -> str:
-        if body not in self.names:
-            self.names[body] = {node.name for node in self.reading.bodies[body].nodes}
-        return unused(wanted, self.names[body])
-
-    def _text(self, use: Use) -> str:
-        """How the original names the tensor that is read there."""
-        body = self.reading.bodies[use.body]
-        return body.results[use.position][1] if use.node == RESULT else body.nodes[use.node].input[use.position]
-
-    def _redirect(self, use: Use, output: str) -> None:
-        if use.node == RESULT:
-            self.copy(use.body).ret[self.reading.bodies[use.body].results[use.position][0]] = output
-        else:
-            self.nodes(use.body)[use.node].input[use.position] = output
+        types = self.dtypes[self.paints[tensor.site]], self.dtypes[cast.to]
+        device = copy.all_nodes[maker].device if maker >= 0 else ""
+        output = copy.add_cast(copy.text(*first), f"{node}/cast_{port}_to_{self.names[cast.to]}", *types, device)
+        for _, reader, position in crossing:
+            copy.redirect(reader, position, output)
 
     def twinned(self, new_name: Callable[[str], str], also: Collection[str]) -> Applied:
         """Rename every function that changed, and let its callers, which change by that, call it by the new name."""
@@ -140,11 +154,12 @@ class _Copies:
         changed = _with_callers({0, *self.copies, *(number[name] for name in also)}, called)
         twins = {tree[index]: new_name(tree[index]) for index in sorted(changed) if tree[index]}
         for index in sorted(changed):
-            nodes = self.nodes(index)
+            nodes = self.copy(index).all_nodes
             rename_calls([nodes[position] for position, _ in calling[index]], twins)
         for name, twin in twins.items():
-            self.copy(number[name]).signature.name = twin
-        return Applied(self.copy(0), {name: self.copies[number[name]] for name in twins if name != tree[0]})
+            self.copies[number[name]].proto.signature.name = twin
+        others = {name: self.copies[number[name]].proto for name in twins if name != tree[0]}
+        return Applied(self.copies[0].proto, others)
 
 
 def _with_callers(changed: set[int], called: Sequence[set[int]]) -> set[int]:
