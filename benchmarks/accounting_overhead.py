@@ -33,10 +33,10 @@ TIMES = 200  # updates of the counters in one call, so that they take long enoug
 class WithoutBooks(Keras3LossScaleOptimizer):
     """The loss scale moves, but nothing is counted or logged."""
 
-    def enter(self, finite: Any, *, where: Any) -> None:
+    def count_step(self, finite: Any, *, where: Any) -> None:
         """Move the scale."""
         weights = self.state_weights()
-        news = after(self.law, State(*map(self.tensor, weights)), finite=finite, where=where)
+        news = after(self.law, State(*map(self.backend.tensor, weights)), finite=finite, where=where)
         for weight, new in zip(weights, news, strict=True):
             weight.assign(new)
 
@@ -54,8 +54,8 @@ def books_alone(wrapper: str, *, jit: bool) -> Step:
     @tf.function(jit_compile=jit)
     def enter() -> tf.Tensor:
         for _ in tf.range(TIMES):
-            optimizer.enter(finite=True, where=where)
-        return optimizer.tensor(optimizer.dynamic_scale)
+            optimizer.count_step(finite=True, where=where)
+        return optimizer.backend.tensor(optimizer.dynamic_scale)
 
     return lambda: enter().numpy()
 

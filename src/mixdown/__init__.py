@@ -32,9 +32,8 @@ _HOMES = {
     "rewrite": "mixdown.tensorflow.enable",
     "rewriting": "mixdown.tensorflow.enable",
     "rewrite_graph_def": "mixdown.tensorflow.writing.graph_def",
-    "summary_op": "mixdown.tensorflow.loss_scaling.tensorboard",
 }
-_MODULES = ("compat", "keras", "numerics")  # public modules, imported on first use too
+_MODULES = ("compat", "keras", "numerics", "tf_keras")  # public modules, imported on first use too
 
 __all__ = [*sorted(_HOMES), "__version__", *_MODULES]  # noqa: PLE0604 - the table above holds strings
 
@@ -54,4 +53,4 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-keras_registration.watch()
+keras_registration.register()

@@ -22,7 +22,7 @@ from mixdown.numerics.location import Location, Range
 from mixdown.numerics.range_statistics import Statistics
 from mixdown.numerics.tally import MeasuredTensor
 from mixdown.reports.rendering.page import page
-from mixdown.scaling.alarm import trouble
+from mixdown.scaling.step_counters import description
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +36,7 @@ TEXTS: dict[str, Callable[[], str]] = {
     "statistics": lambda: str(STATISTICS),
     "a comparison": lambda: str(Comparison((Compared(UGLY, UGLY, 0, UGLY, UGLY, Errors(1.0)),), ())),
     "a ruling": lambda: str(Ruling(UGLY, UGLY, Verdict.KEEP, UGLY)),
-    "an alarm": lambda: trouble(50, [(UGLY, "Inf")]),
+    "skipped steps": lambda: description(50, [(UGLY, "Inf")]),
     "a report": lambda: str(mixdown.explain(named(UGLY))),
     "a chain of causes": lambda: mixdown.explain(named(UGLY)).why(UGLY),
     "a line of progress": lambda: written(Lines),

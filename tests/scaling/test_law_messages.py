@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mixdown.scaling import Law, checked_limit
+from mixdown.scaling import Law, SkipLimit
 
 REFUSALS: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"initial": "8"}, TypeError, r"^initial must be a number, got '8' of type str\.$"),
@@ -66,8 +66,8 @@ def test_any_whole_number_is_a_period(period: Any) -> None:
 )
 def test_skip_limit_refusal(limit: Any, kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=message):
-        checked_limit(limit)
+        SkipLimit(limit)
 
 
 def test_skip_limit_may_be_absent() -> None:
-    assert checked_limit(None) is None
+    assert SkipLimit(None).limit is None

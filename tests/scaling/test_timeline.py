@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mixdown.scaling import Law, SkippedStep, State, after, timeline
-from mixdown.scaling.timeline import told
+from mixdown.scaling import Law, SkippedStep, State, StepRecord, after, timeline
+from mixdown.scaling.step_record import Timeline
 
 FLOATS = st.floats(2.0**-126, 2.0**127)
 stories = st.text("gb", max_size=60) | st.text("gggggb", max_size=60)
@@ -90,6 +90,12 @@ def log(law: Law, story: str, kept: int) -> list[SkippedStep]:
     after_each = states(law, story)[1:]
     entries = [SkippedStep(at, float(after_each[at].scale), after_each[at].bad_steps, []) for at in skips_of(story)]
     return entries[-kept:]
+
+
+def told(law: Law | None, steps: int, scale: float, skips: list[SkippedStep], skipped_steps: int) -> Timeline:
+    """The timeline of a record."""
+    record = StepRecord(scale, steps, skipped_steps, None, 0, 0, skips, law)
+    return record.timeline
 
 
 @given(laws(), stories, st.integers(1, 5))

@@ -1,25 +1,27 @@
-"""Loss scaling without a framework. Start with `machine.after`; `ledger` counts, `log` remembers, `alarm` speaks up."""
+"""Loss scaling without a framework: a law (`Law`) and numbers or tensors of a host come in, new numbers go out.
 
-from mixdown.scaling.alarm import Offenders, checked_limit, sound
+The doors are `after`, which moves the scale after a step, and `counted`, which counts the step. A host keeps their
+numbers in its own weights and reads them back as a `StepRecord`; `SkipLimit` raises or warns about many skips in a row.
+"""
+
 from mixdown.scaling.machine import Law, State, Where, after, start
-from mixdown.scaling.skip_log import SkippedStep
-from mixdown.scaling.step_record import NEVER, Ledger, blank, entered
-from mixdown.scaling.timeline import Timeline, timeline
+from mixdown.scaling.step_counters import NEVER, CountProperties, Offenders, SkipLimit, SkippedStep, StepCounts, counted
+from mixdown.scaling.step_record import StepRecord, Timeline, timeline
 
 __all__ = [
     "NEVER",
+    "CountProperties",
     "Law",
-    "Ledger",
     "Offenders",
+    "SkipLimit",
     "SkippedStep",
     "State",
+    "StepCounts",
+    "StepRecord",
     "Timeline",
     "Where",
     "after",
-    "blank",
-    "checked_limit",
-    "entered",
-    "sound",
+    "counted",
     "start",
     "timeline",
 ]

@@ -29,27 +29,14 @@ SMALLEST_MULTIPLIER = 1.0 + 2.0**-23
 
 @dataclass(frozen=True, slots=True)
 class Law:
-    """The constants of a dynamic loss scale.
+    """The constants of a loss scale, checked when it is made: TypeError or ValueError names the one that is wrong."""
 
-    Args:
-        initial: the scale of the first step.
-        increment_period: good steps in a row before the scale grows.
-        multiplier: the factor of growth, and of a drop.
-        floor: the scale never drops below this.
-        ceiling: a growth that would pass this is not taken.
-        tolerance: bad steps in a row before the scale drops.
-
-    Raises:
-        TypeError: an argument is not a number, or is a bool.
-        ValueError: an argument is not finite or out of range.
-    """
-
-    initial: float = 2.0**15
-    increment_period: int = 2000
-    multiplier: float = 2.0
-    floor: float = 1.0
-    ceiling: float = LARGEST_SCALE
-    tolerance: int = 1
+    initial: float = 2.0**15  # the scale of the first step
+    increment_period: int = 2000  # good steps in a row before the scale grows
+    multiplier: float = 2.0  # the factor of growth, and of a drop
+    floor: float = 1.0  # the scale never drops below this
+    ceiling: float = LARGEST_SCALE  # a growth that would pass this is not taken
+    tolerance: int = 1  # bad steps in a row before the scale drops
 
     def __post_init__(self) -> None:
         for name in ("initial", "multiplier", "floor", "ceiling"):

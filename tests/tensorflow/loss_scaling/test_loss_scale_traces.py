@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from mixdown.scaling import Law, State, after
-from mixdown.scaling.step_record import Ledger, blank, entered
+from mixdown.scaling import Law, State, StepCounts, after, counted
 from mixdown.tensorflow.loss_scaling.loss_scale import DynamicLossScale
 
 LAWS = [
@@ -47,13 +46,13 @@ def choose_single(condition: Any, if_true: Any, if_false: Any) -> Any:
     return np.float32(chosen) if isinstance(chosen, float) else chosen
 
 
-def pure(law: Law, numbers: Any) -> tuple[Trace, Ledger]:
-    state, ledger, rows = State(np.float32(law.initial), 0, 0), blank(), []
+def pure(law: Law, numbers: Any) -> tuple[Trace, StepCounts]:
+    state, counts, rows = State(np.float32(law.initial), 0, 0), StepCounts(), []
     for finite in np.isfinite(numbers).tolist():
         state = after(law, state, finite=finite, where=choose_single)
-        ledger = entered(ledger, finite=finite, where=choose_single)
+        counts = counted(counts, finite=finite, where=choose_single)
         rows.append((state.scale, state.good_steps, finite))
-    return Trace(*map(np.array, zip(*rows, strict=True))), ledger
+    return Trace(*map(np.array, zip(*rows, strict=True))), counts
 
 
 def dynamic(law: Law) -> DynamicLossScale:
@@ -83,33 +82,33 @@ def looped(scale: DynamicLossScale, numbers: tf.Tensor) -> Trace:
     return Trace(*(row.stack() for row in written))
 
 
-def in_function(law: Law, numbers: Any, *, jit: bool) -> tuple[Trace, Ledger]:
+def in_function(law: Law, numbers: Any, *, jit: bool) -> tuple[Trace, StepCounts]:
     scale = dynamic(law)
     run = tf.function(lambda given: looped(scale, given), jit_compile=jit, autograph=False)
     trace = Trace(*(column.numpy() for column in run(tf.constant(numbers))))
-    return trace, Ledger(*(scale.weight(name).numpy() for name in Ledger._fields))
+    return trace, StepCounts(*(scale.weight(name).numpy() for name in StepCounts._fields))
 
 
-def in_graph(law: Law, numbers: Any) -> tuple[Trace, Ledger]:
+def in_graph(law: Law, numbers: Any) -> tuple[Trace, StepCounts]:
     with tf.Graph().as_default():
         scale = dynamic(law)
-        trace, weights = looped(scale, tf.constant(numbers)), [scale.weight(name) for name in Ledger._fields]
+        trace, weights = looped(scale, tf.constant(numbers)), [scale.weight(name) for name in StepCounts._fields]
         with tf.compat.v1.Session() as session:
             session.run(tf.compat.v1.global_variables_initializer())
-            return Trace(*session.run(list(trace))), Ledger(*session.run(weights))
+            return Trace(*session.run(list(trace))), StepCounts(*session.run(weights))
 
 
-def in_eager(law: Law, numbers: Any) -> tuple[Trace, Ledger]:
+def in_eager(law: Law, numbers: Any) -> tuple[Trace, StepCounts]:
     scale, rows = dynamic(law), []
     for number in numbers:
         operation, applied = scale.update([tf.constant(number)])
         assert operation is None
         rows.append((scale().numpy(), scale.good_steps, bool(applied)))
-    ledger = Ledger(*(scale.weight(name).numpy() for name in Ledger._fields))
-    return Trace(*map(np.array, zip(*rows, strict=True))), ledger
+    counts = StepCounts(*(scale.weight(name).numpy() for name in StepCounts._fields))
+    return Trace(*map(np.array, zip(*rows, strict=True))), counts
 
 
-def assert_same(ours: tuple[Trace, Ledger], reference: tuple[Trace, Ledger]) -> None:
+def assert_same(ours: tuple[Trace, StepCounts], reference: tuple[Trace, StepCounts]) -> None:
     for column, expected in zip(ours[0], reference[0], strict=True):
         np.testing.assert_array_equal(column, expected)
     assert tuple(map(int, ours[1])) == tuple(reference[1])

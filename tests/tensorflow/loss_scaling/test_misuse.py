@@ -146,7 +146,7 @@ def decorated_inner_function() -> None:
 
 
 MISUSE = {
-    bare_tape_keras3: "never scaled: they are divided by the loss scale all the same and become tiny",
+    bare_tape_keras3: "never scaled: they are not divided by the loss scale",
     bare_tape_tf_keras: "apply_gradients was given gradients of a loss that was never scaled: they may underflow",
     bare_gradients_v1: "never scaled: small ones may have become zero in 16 bits",
     thrown_away: "was thrown away",

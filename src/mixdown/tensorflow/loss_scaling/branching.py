@@ -1,4 +1,4 @@
-"""Plain choices in TensorFlow: `where` between values, `either` between effects, `in_xla` for what is barred."""
+"""Branches in TensorFlow: `where` between two values, `either` between two effects, `in_xla` for what XLA forbids."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,8 +11,8 @@ from mixdown.tensorflow.runtime.private import control_flow_util
 def where(condition: Any, if_true: Any, if_false: Any) -> tf.Tensor:
     """`tf.where` that gives a Python number the dtype of the tensor beside it.
 
-    In a graph, `tf.where(condition, 0, an_int64)` makes an int32 of the 0 and then refuses the pair. A condition that
-    Python knows costs nothing.
+    In a graph, `tf.where(condition, 0, an_int64)` makes an int32 of the 0 and then refuses the pair. A Python bool as
+    condition adds no op.
     """
     dtype = next((each.dtype for each in (if_true, if_false) if tf.is_tensor(each)), None)
     if isinstance(condition, bool):
@@ -30,11 +30,11 @@ def either(condition: tf.Tensor, if_true: Callable[[], Any], if_false: Callable[
     if tf.executing_eagerly():
         (if_true if condition else if_false)()
         return None
-    return tf.cond(condition, lambda: once(if_true()), lambda: once(if_false()))
+    return tf.cond(condition, lambda: done(if_true()), lambda: done(if_false()))
 
 
-def once(effect: Any) -> tf.Tensor:
-    """A tensor that is there once the effect is."""
-    effects = [] if effect is None else tf.nest.flatten(effect)
-    with tf.control_dependencies([each for each in effects if each is not None]):
+def done(effect: Any) -> tf.Tensor:
+    """A tensor that is computed after the operations or tensors of an effect."""
+    effects = [each for each in tf.nest.flatten(effect) if each is not None]
+    with tf.control_dependencies(effects):
         return tf.constant(value=True)

@@ -1,11 +1,11 @@
-"""The documented loss scales: `LossScale`, `FixedLossScale`, `DynamicLossScale`. They lift `mixdown.scaling`.
+"""The documented loss scales: `LossScale`, `FixedLossScale`, `DynamicLossScale`; `mixdown.scaling` in TensorFlow.
 
 They work eagerly, in `tf.function`, in v1 graphs and under `tf.distribute` strategies, and are saved by
 `tf.train.Checkpoint` and by the v1 Saver.
 """
 
 import abc
-from collections.abc import Sequence
+from dataclasses import asdict
 from numbers import Real
 from typing import Any, Self
 
@@ -14,16 +14,16 @@ import tensorflow as tf
 from mixdown.scaling import Law, State, after, start
 from mixdown.scaling.machine import LARGEST_SCALE, positive_real
 from mixdown.tensorflow.loss_scaling.branching import either, where
-from mixdown.tensorflow.loss_scaling.finite import verdict, verdict_codes
-from mixdown.tensorflow.loss_scaling.step_counters import Books
+from mixdown.tensorflow.loss_scaling.gradients import agreed_codes, agreed_finite, first_of
+from mixdown.tensorflow.loss_scaling.step_counters import StepCounters
 
 
-class LossScale(Books, abc.ABC):
+class LossScale(StepCounters, abc.ABC):
     """What a loss is multiplied by, so that float16 gradients do not underflow.
 
     Call it for the current scale. A subclass defines `__call__`, `update` and `get_config`; it calls
-    `super().__init__()` first and may `declare` weights of its own. Every loss scale also keeps the books of the
-    steps an optimizer tried with it: `steps`, `skipped_steps`, `last_skipped_step`, `skips_in_a_row`, `good_steps`.
+    `super().__init__()` first and may `declare` weights of its own. Every loss scale also counts the steps an optimizer
+    tried with it: `steps`, `skipped_steps`, `last_skipped_step`, `skips_in_a_row`, `good_steps`.
     """
 
     @abc.abstractmethod
@@ -47,10 +47,6 @@ class LossScale(Books, abc.ABC):
         """The current scale as a number, a variable or a tensor: whatever can be read without adding to a graph."""
         return self()
 
-    def log_skip(self, numbers: Sequence[int], codes: tf.Tensor) -> tf.Tensor:
-        """Log a skipped step that the scale and the books know of already; see `Books.accuse`."""
-        return self.accuse(numbers, codes, self())
-
     @abc.abstractmethod
     def get_config(self) -> dict[str, Any]:
         """The constructor's arguments. The current scale is not one of them: checkpoints hold it."""
@@ -61,7 +57,7 @@ class LossScale(Books, abc.ABC):
         return cls(**config)
 
     def decide(self, gradients: list[Any], finite: tf.Tensor) -> tuple[tf.Operation | None, Any]:
-        """`update` for an optimizer that knows already whether the gradients are finite, and counts the step."""
+        """`update` for an optimizer that has checked the gradients already, and counts the step itself."""
         del finite
         return self.update(gradients)
 
@@ -79,13 +75,8 @@ class FixedLossScale(LossScale):
 
     def __init__(self, loss_scale_value: float) -> None:
         super().__init__()
-        self._value = positive_real("loss_scale_value", loss_scale_value)
-        if self._value < 1:
-            raise ValueError(
-                f"FixedLossScale needs a scale of at least 1, got {self._value}. "
-                f"Use DynamicLossScale({self._value}, floor={self._value}) for smaller scales."
-            )
-        self.law = Law(initial=self._value, floor=self._value, ceiling=self._value)
+        self.law = fixed_law("loss_scale_value", loss_scale_value)
+        self._value = self.law.initial
         self.create()
 
     def __call__(self) -> tf.Tensor:
@@ -146,29 +137,18 @@ class DynamicLossScale(LossScale):
         self.declare("good_steps", first.good_steps, tf.int64)
         self.create()
 
-    @property
-    def initial_loss_scale(self) -> float:
-        """The scale of the first step."""
-        return self.law.initial
-
-    @property
-    def increment_period(self) -> int:
-        """Finite steps in a row before the scale grows."""
-        return self.law.increment_period
-
-    @property
-    def multiplier(self) -> float:
-        """The factor of growth, and of a drop."""
-        return self.law.multiplier
+    initial_loss_scale = property(lambda self: self.law.initial, doc="The scale of the first step.")
+    increment_period = property(lambda self: self.law.increment_period, doc="Finite steps before the scale grows.")
+    multiplier = property(lambda self: self.law.multiplier, doc="The factor of growth, and of a drop.")
 
     @property
     def good_steps(self) -> Any:
         """Finite steps since the scale last grew or a bad step came."""
-        return self.read("good_steps")
+        return self.read_count("good_steps")
 
     def __call__(self) -> tf.Tensor:
         """The current scale, a scalar float32 tensor."""
-        return tf.convert_to_tensor(self.weight("current_loss_scale"))
+        return self.tensor("current_loss_scale")
 
     def readable(self) -> tf.Variable:
         """The variable that holds the current scale."""
@@ -180,7 +160,7 @@ class DynamicLossScale(LossScale):
         All replicas of a strategy get the same advice: one bad replica skips the step for all.
         """
         gradients = tf.nest.flatten(grads)
-        finite = verdict(gradients)
+        finite = agreed_finite(gradients)
         if tf.distribute.in_cross_replica_context() or not tf.distribute.has_strategy():
             return self._settle(finite, gradients), finite
         # One writer for all replicas: each reading and writing in its turn would count the step several times.
@@ -188,39 +168,33 @@ class DynamicLossScale(LossScale):
         return replica.merge_call(lambda _, *of_all: self._settle(*of_all), args=(finite, gradients)), finite
 
     def decide(self, gradients: list[Any], finite: tf.Tensor) -> tuple[tf.Operation | None, Any]:
-        """`update` for an optimizer that knows already whether the gradients are finite, and counts the step."""
+        """`update` for an optimizer that has checked the gradients already, and counts the step itself."""
         del gradients
         return self._moved(finite), finite
 
     def _settle(self, finite: Any, gradients: list[Any]) -> tf.Operation | None:
         finite = first_of(finite)
-        done = [self._moved(finite), self.enter(finite=finite)[0]]
+        done = [self._moved(finite), self.count_step(finite=finite)[0]]
         with tf.control_dependencies([op for op in done if op is not None]):
-            everyone = range(len(gradients))
-            logged = either(finite, lambda: None, lambda: self.log_skip(everyone, verdict_codes(gradients)))
+            numbers = range(len(gradients))
+            logged = either(finite, lambda: None, lambda: self.log_skip(numbers, agreed_codes(gradients), self()))
         return None if logged is None else logged.op
 
     def _moved(self, finite: tf.Tensor) -> tf.Operation | None:
-        old = State(*(tf.convert_to_tensor(self.weight(name)) for name in STATE_WEIGHTS))
+        old = State(*map(self.tensor, STATE_WEIGHTS))
         new = after(self.law, old, finite=finite, where=where)
         return self.write(dict(zip(STATE_WEIGHTS, new, strict=True)))
 
     def get_config(self) -> dict[str, Any]:
         """The constructor's arguments."""
-        return {
-            "initial_loss_scale": self.law.initial,
-            "increment_period": self.law.increment_period,
-            "multiplier": self.law.multiplier,
-            "floor": self.law.floor,
-            "ceiling": self.law.ceiling,
-            "tolerance": self.law.tolerance,
-        }
+        arguments = asdict(self.law)
+        return {"initial_loss_scale": arguments.pop("initial"), **arguments}
 
     def __repr__(self) -> str:
         arguments = ", ".join(f"{name}={value}" for name, value in self.get_config().items())
         if not tf.executing_eagerly():
             return f"DynamicLossScale({arguments})"
-        now = f"current_loss_scale={self.read('current_loss_scale')}, good_steps={self.good_steps}"
+        now = f"current_loss_scale={self.read_count('current_loss_scale')}, good_steps={self.good_steps}"
         return f"DynamicLossScale({now}, {arguments})"
 
 
@@ -237,16 +211,47 @@ def get(identifier: Any) -> LossScale:
     """
     if isinstance(identifier, LossScale):
         return identifier
-    if isinstance(identifier, str):
-        if identifier != "dynamic":
-            raise ValueError(f'loss_scale must be a number, "dynamic" or a LossScale, got {identifier!r}.')
-        return DynamicLossScale()
-    if isinstance(identifier, Real) and not isinstance(identifier, bool):
-        return FixedLossScale(identifier)  # type: ignore[arg-type]  # numpy's floats are Real, not float
-    kind = type(identifier).__name__
-    raise TypeError(f'loss_scale must be a number, "dynamic" or a LossScale, got {identifier!r} of type {kind}.')
+    if _is_number(identifier):
+        return FixedLossScale(identifier)
+    _refuse_unless_dynamic(identifier)
+    return DynamicLossScale()
 
 
-def first_of(value: Any) -> tf.Tensor:
-    """The value on this worker's first replica, of a value that is the same on all."""
-    return tf.distribute.get_strategy().experimental_local_results(value)[0]
+def law_of(loss_scale: Any) -> Law:
+    """The constants behind "dynamic", a number, a `Law` or one of mixdown's loss scales; it creates no variable.
+
+    Raises:
+        TypeError: it is none of them.
+        ValueError: it is another string, or a number that is no usable scale.
+    """
+    law = loss_scale if isinstance(loss_scale, Law) else getattr(loss_scale, "law", None)
+    if isinstance(law, Law):
+        return law
+    if _is_number(loss_scale):
+        return fixed_law("loss_scale", loss_scale)
+    reason = "A Keras 3 optimizer keeps the scale in its own weights and cannot call another kind of LossScale."
+    _refuse_unless_dynamic(loss_scale, f" {reason}")
+    return Law()
+
+
+def fixed_law(name: str, value: object) -> Law:
+    """The law of a scale that never changes; `name` is that of the argument it came from."""
+    scale = positive_real(name, value)
+    if scale < 1:
+        raise ValueError(
+            f"FixedLossScale needs a scale of at least 1, got {scale}. "
+            f"Use DynamicLossScale({scale}, floor={scale}) for smaller scales."
+        )
+    return Law(initial=scale, floor=scale, ceiling=scale)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _refuse_unless_dynamic(value: object, reason: str = "") -> None:
+    rule = f'loss_scale must be a number, "dynamic" or a LossScale, got {value!r}'
+    if not isinstance(value, str):
+        raise TypeError(f"{rule} of type {type(value).__name__}.{reason}")
+    if value != "dynamic":
+        raise ValueError(f"{rule}.")

@@ -1,4 +1,4 @@
-"""Whether a wrapped optimizer is used as it must be: the loss scaled by it, the gradients applied by it."""
+"""Warnings about wrapped optimizers that are not used as they must be: to scale the loss, and to apply gradients."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mixdown.messages import warn
 
 
 class Usage:
-    """What one wrapped optimizer has seen so far. It lives on after the optimizer to tell what became of it."""
+    """How one wrapped optimizer was used so far. It outlives the optimizer, so that misuse can be reported then."""
 
     def __init__(self) -> None:
         self.scaled = False
@@ -21,10 +21,10 @@ class Usage:
         self.scaled = True
 
     def note_applied(self, harm: str) -> None:
-        """The optimizer was given gradients: of a loss it scaled, it is to be hoped.
+        """The optimizer was given gradients; warn the first time if it never scaled a loss.
 
         Args:
-            harm: what happens to gradients if it did not, DIVIDED or UNSCALED.
+            harm: what then happens to gradients, UNDIVIDED or UNSCALED.
         """
         if not self.scaled and not self.applied:
             warn(BARE.format(harm=harm))
@@ -32,7 +32,7 @@ class Usage:
 
     @property
     def is_idle(self) -> bool:
-        """Whether the optimizer has had nothing to do so far."""
+        """Whether the optimizer has neither scaled a loss nor applied gradients so far."""
         return not (self.scaled or self.applied)
 
 
@@ -41,7 +41,7 @@ BARE = (
     "minimize, compute_gradients), or scale the loss inside the GradientTape: optimizer.scale_loss(loss) with Keras 3, "
     "optimizer.get_scaled_loss(loss) and then optimizer.get_unscaled_gradients(gradients) with tf_keras."
 )
-DIVIDED = "they are divided by the loss scale all the same and become tiny"
+UNDIVIDED = "they are not divided by the loss scale, and small ones may have become zero in 16 bits"
 UNSCALED = "small ones may have become zero in 16 bits"
 
 

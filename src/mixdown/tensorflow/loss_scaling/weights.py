@@ -1,7 +1,7 @@
 """Non-trainable variables of an object, one set for eager execution and one for each `tf.Graph`.
 
-A loss scale may be built in one graph and used in another. `Weighted` gives it the variables of the graph at hand,
-created at first use, and shows checkpoints only those. Start with `Weighted.weight`.
+A loss scale may be built in one graph and used in another. `Weighted` gives it the variables of the current graph,
+created at first use, and saves only those in checkpoints. Start with `Weighted.weight`.
 """
 
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ from mixdown.tensorflow.runtime.private import Trackable
 
 
 class Blueprint(NamedTuple):
-    """How to make one weight, in whatever graph."""
+    """How to make one weight, in any graph."""
 
     initial: Any
     dtype: tf.DType
@@ -28,7 +28,7 @@ class Weighted(Trackable):
         self._weights: dict[tf.Graph | None, dict[str, tf.Variable]] = {}
 
     def declare(self, name: str, initial: Any, dtype: tf.DType) -> None:
-        """Announce a weight: it will exist in every graph the object is used in."""
+        """Add a weight, which will exist in every graph the object is used in."""
         self._blueprints[name] = Blueprint(initial, dtype)
 
     def weight(self, name: str) -> tf.Variable:

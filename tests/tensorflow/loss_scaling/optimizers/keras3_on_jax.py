@@ -84,7 +84,7 @@ def check_limit() -> None:
     except mixdown.LossScaleError as error:
         assert "4 steps in a row were skipped" in str(error)  # noqa: PT017 - no pytest here
     else:
-        raise AssertionError("no alarm")
+        raise AssertionError("no error")
 
 
 def check_log() -> None:

@@ -21,7 +21,7 @@ from tests.tensorflow.loss_scaling.optimizers.keras3_training import (
 
 import mixdown
 from mixdown.errors import LossScaleWarning
-from mixdown.scaling import Law, after, blank, entered, start
+from mixdown.scaling import Law, StepCounts, after, counted, start
 
 MODES: dict[str, dict[str, Any]] = {
     "graph": {"jit_compile": False},
@@ -95,12 +95,42 @@ def training_step(net: Any, optimizer: Any, style: str) -> Any:
     return step
 
 
-def test_gradients_that_were_only_looked_at_are_still_unscaled() -> None:
+def test_gradients_are_divided_if_the_loss_was_scaled_and_they_were_not_unscaled() -> None:
     weight, optimizer = one_weight()
-    gradients = [tf.constant([2.0**15])]
-    assert optimizer.get_unscaled_gradients(gradients)[0].numpy() == [1.0]
-    optimizer.apply(gradients, [weight])
+    scaled = [tf.constant([2.0**15])]
+    unscaled = optimizer.get_unscaled_gradients(scaled)
+    assert unscaled[0].numpy() == [1.0]
+    for gradients in (unscaled, unscaled):
+        optimizer.apply(gradients, [weight])
+    optimizer.scale_loss(1.0)
+    optimizer.apply(scaled, [weight])
+    assert weight.numpy() == [-3.0]
+
+
+@pytest.mark.parametrize("traced", [True, False])
+def test_gradients_of_a_loss_that_was_never_scaled_are_not_divided(traced: bool) -> None:  # noqa: FBT001 - a parameter
+    weight, optimizer = keras.Variable([0.0]), mixdown.LossScaleOptimizer(keras.optimizers.SGD(1.0))
+    optimizer.build([weight])
+    step: Any = tf.function(optimizer.apply) if traced else optimizer.apply
+    with pytest.warns(mixdown.MixdownWarning, match="never scaled: they are not divided by the loss scale"):
+        step([tf.constant([1.0])])
     assert weight.numpy() == [-1.0]
+
+
+def test_the_loss_may_be_scaled_in_one_function_and_the_gradients_applied_in_another() -> None:
+    weight, optimizer = one_weight()
+    optimizer.build([weight])
+
+    @tf.function
+    def gradient() -> Any:
+        with tf.GradientTape() as tape:
+            loss = optimizer.scale_loss(tf.reduce_sum(3.0 * weight))
+        return tape.gradient(loss, weight.value)
+
+    apply = tf.function(lambda gradient: optimizer.apply([gradient]))
+    for _ in range(2):
+        apply(gradient())
+    assert weight.numpy() == [-6.0]
 
 
 def test_a_callable_loss_gives_a_callable() -> None:
@@ -199,22 +229,22 @@ def test_a_hundred_thousand_random_steps_equal_the_pure_machine(jit: bool, steps
         return scales.stack()
 
     scales = train(tf.constant(np.where(finite, 0.0, np.nan).astype("float32")[:, None])).numpy()
-    expected, ledger = pure_run(law, finite.tolist())
+    expected, counts = pure_run(law, finite.tolist())
     np.testing.assert_array_equal(scales, expected)
-    assert (optimizer.skipped_steps, optimizer.last_skipped_step) == (ledger.skipped_steps, ledger.last_skipped_step)
-    assert optimizer.skips_in_a_row == ledger.skips_in_a_row
+    assert (optimizer.skipped_steps, optimizer.last_skipped_step) == (counts.skipped_steps, counts.last_skipped_step)
+    assert optimizer.skips_in_a_row == counts.skips_in_a_row
     assert int(optimizer.iterations) == finite.sum()
 
 
 def pure_run(law: Law, finite: list[bool]) -> tuple[Any, Any]:
     """The scale after every step, in float32 as TensorFlow has it, and the books at the end."""
-    state, ledger, scales = start(law)._replace(scale=np.float32(law.initial)), blank(), []
+    state, counts, scales = start(law)._replace(scale=np.float32(law.initial)), StepCounts(), []
     for each in finite:
         state = after(law, state, finite=each, where=choose)
         state = state._replace(scale=np.float32(state.scale))
-        ledger = entered(ledger, finite=each, where=choose)
+        counts = counted(counts, finite=each, where=choose)
         scales.append(state.scale)
-    return np.array(scales), ledger
+    return np.array(scales), counts
 
 
 def choose(condition: Any, if_true: Any, if_false: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Long traces of finite and non-finite steps, against the pure machine and ledger."""
+"""Long traces of finite and non-finite steps, against the pure machine and counts."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ import tensorflow as tf
 from tests.tensorflow.loss_scaling.optimizers.tf_keras_training import STYLES, bare, wrapped
 
 import mixdown
-from mixdown.scaling import Law, after, blank, entered, start
+from mixdown.scaling import Law, StepCounts, after, counted, start
 
 LAW = Law(initial=2.0**10, increment_period=3, multiplier=2.0, floor=0.25, ceiling=2.0**20, tolerance=2)
 
@@ -38,18 +38,18 @@ def run(optimizer: Any, trace: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def machine(law: Law, trace: np.ndarray) -> tuple[list[float], list[int], Any, Any]:
-    """The same by the pure machine: scales, steps applied so far, the last state and ledger."""
+    """The same by the pure machine: scales, steps applied so far, the last state and counts."""
 
     def where(condition: Any, if_true: Any, if_false: Any) -> Any:
         return if_true if condition else if_false
 
-    state, ledger, scales, applied = start(law), blank(), [], []
+    state, counts, scales, applied = start(law), StepCounts(), [], []
     for finite in trace.tolist():
         state = after(law, state, finite=finite, where=where)
-        ledger = entered(ledger, finite=finite, where=where)
+        counts = counted(counts, finite=finite, where=where)
         scales.append(state.scale)
-        applied.append(ledger.steps - ledger.skipped_steps)
-    return scales, applied, state, ledger
+        applied.append(counts.steps - counts.skipped_steps)
+    return scales, applied, state, counts
 
 
 def test_fifty_thousand_random_steps_equal_the_machine(style: str) -> None:
@@ -61,14 +61,14 @@ def test_fifty_thousand_random_steps_equal_the_machine(style: str) -> None:
     )
     optimizer = wrapped(bare(style, "SGD"), scale, skip_limit=50_000)
     scales, values = run(optimizer, trace)
-    expected, applied, state, ledger = machine(LAW, trace)
+    expected, applied, state, counts = machine(LAW, trace)
     assert scales.tolist() == expected
     assert values.tolist() == [-float(each) for each in applied]
     assert {LAW.floor, LAW.ceiling} <= set(expected)
     assert (optimizer.good_steps, optimizer.steps) == (state.good_steps, 50_000)
-    assert optimizer.skipped_steps == ledger.skipped_steps
-    assert optimizer.last_skipped_step == ledger.last_skipped_step
-    assert optimizer.skips_in_a_row == ledger.skips_in_a_row
+    assert optimizer.skipped_steps == counts.skipped_steps
+    assert optimizer.last_skipped_step == counts.last_skipped_step
+    assert optimizer.skips_in_a_row == counts.skips_in_a_row
 
 
 def test_two_hundred_bad_steps_then_a_good_one_leave_a_usable_scale(style: str) -> None:

@@ -10,12 +10,11 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from mixdown.tensorflow.loss_scaling.optimizers import tf_keras as new_style
-from mixdown.tensorflow.loss_scaling.optimizers import tf_keras_legacy
+from mixdown.tensorflow.loss_scaling.optimizers.tf_keras import wrap
 
 STYLES = ("new", "legacy")
 NAMESPACES = {"new": tf_keras.optimizers, "legacy": tf_keras.optimizers.legacy}
-WRAPS: dict[str, Callable[..., Any]] = {"new": new_style.wrap, "legacy": tf_keras_legacy.wrap}
+WRAPS: dict[str, Callable[..., Any]] = {"new": wrap, "legacy": wrap}
 SHARD = 4  # examples a replica and step
 
 

@@ -1,6 +1,7 @@
-"""`mixdown.LossScaleOptimizer`: finds the wrapper for an optimizer by the library the optimizer comes from.
+"""The optimizers that scale the loss, one wrapper class per library. An optimizer comes in, a wrapped one goes out.
 
-No library is imported to find that out: an optimizer that is here has brought its own along.
+The door is `LossScaleOptimizer`, which picks the wrapper by the library the optimizer comes from. It imports no
+library to find that out: that of an existing optimizer is imported already.
 """
 
 from importlib import import_module
@@ -13,7 +14,7 @@ from mixdown.tensorflow.runtime.private import refuse_missing
 HOMES = {
     "keras.src.optimizers.base_optimizer.BaseOptimizer": f"{__name__}.keras3",
     "tf_keras.src.optimizers.optimizer.Optimizer": f"{__name__}.tf_keras",
-    "tf_keras.src.optimizers.legacy.optimizer_v2.OptimizerV2": f"{__name__}.tf_keras_legacy",
+    "tf_keras.src.optimizers.legacy.optimizer_v2.OptimizerV2": f"{__name__}.tf_keras",
 }
 TF_V1 = "tensorflow.python.training.optimizer.Optimizer"
 WRAPPED = {

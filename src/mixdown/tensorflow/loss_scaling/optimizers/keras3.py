@@ -2,7 +2,7 @@
 
 `scale_loss` multiplies the loss, `apply` divides the gradients again and lets the inner optimizer run, but only if all
 of them are finite on every replica. A skipped step changes no weight, slot, accumulator or iteration count of the inner
-optimizer, and so no schedule advances; it changes the scale and the books (`keras3_books`), nothing else.
+optimizer, and so no schedule advances; it changes the scale and the counters (`keras3_counters`), nothing else.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,25 +11,22 @@ from typing import Any, Self
 
 import keras
 
-from mixdown.scaling import Law, checked_limit
-from mixdown.scaling.alarm import WARN_AT, Offenders
-from mixdown.tensorflow.loss_scaling.misuse import DIVIDED, Usage
-from mixdown.tensorflow.loss_scaling.optimizers.keras3_counters import Books
-from mixdown.tensorflow.loss_scaling.optimizers.keras3_form import Form
-from mixdown.tensorflow.loss_scaling.optimizers.laws import law_of
-from mixdown.tensorflow.loss_scaling.optimizers.step_record import sound
+from mixdown.scaling import Law, SkipLimit
+from mixdown.tensorflow.loss_scaling.loss_scale import law_of
+from mixdown.tensorflow.loss_scaling.misuse import UNDIVIDED, Usage
+from mixdown.tensorflow.loss_scaling.optimizers.keras3_counters import Backend, Keras3Counters
 from mixdown.tensorflow.loss_scaling.scaler_reports import remember
 
 if keras.backend.backend() == "tensorflow":
-    from mixdown.tensorflow.loss_scaling.optimizers import keras3_tensorflow as host
+    from mixdown.tensorflow.loss_scaling.optimizers import keras3_tensorflow as backend_module
 else:
-    from mixdown.tensorflow.loss_scaling.optimizers import keras3_functional as host  # type: ignore[no-redef]
+    from mixdown.tensorflow.loss_scaling.optimizers import keras3_functional as backend_module  # type: ignore[no-redef]
 
 
-# Keras's own class is the base for what `isinstance` says of it: `compile` under the mixed_float16 policy wraps any
+# Keras's own class is the base so that `isinstance` holds: `compile` under the mixed_float16 policy wraps any
 # optimizer that is not one, and MultiOptimizer refuses to hold one. Its arithmetic is not used.
 @keras.saving.register_keras_serializable(package="mixdown")
-class Keras3LossScaleOptimizer(Books, keras.optimizers.LossScaleOptimizer):
+class Keras3LossScaleOptimizer(Keras3Counters, keras.optimizers.LossScaleOptimizer):
     """Scales the loss for an inner optimizer and skips every step whose gradients are not finite.
 
     With `gradient_accumulation_steps` on the inner optimizer a micro-batch with non-finite gradients is dropped: it
@@ -39,9 +36,9 @@ class Keras3LossScaleOptimizer(Books, keras.optimizers.LossScaleOptimizer):
         inner_optimizer: the `keras.optimizers.Optimizer` that does the work.
         loss_scale: "dynamic", a number (a fixed scale) or a `mixdown.LossScale`, of which only the constants are used.
         skip_limit: skips in a row after which `LossScaleError` is raised; None to be warned once at 50. In a graph
-            TensorFlow delivers the error as an `UnknownError` with its text. A step compiled by XLA cannot speak up
-            itself: the error then comes when `fit` ends, or from the next call of `check_skips`, `scale_loss` or
-            `apply` from Python.
+            TensorFlow delivers the error as an `UnknownError` with its text. A step compiled by XLA cannot raise it:
+            the error then comes when `fit` ends, or from the next call of `check_skips`, `scale_loss` or `apply` from
+            Python.
         name: the name of this optimizer.
 
     Raises:
@@ -49,7 +46,8 @@ class Keras3LossScaleOptimizer(Books, keras.optimizers.LossScaleOptimizer):
         ValueError: `inner_optimizer` scales the loss already, or a number is out of range.
     """
 
-    now, tensor = staticmethod(host.now), staticmethod(host.tensor)
+    __module__ = "mixdown.keras"  # saved files name it: loading one without it leads to the module to import
+    backend: Backend = backend_module
 
     def __init__(
         self,
@@ -60,12 +58,12 @@ class Keras3LossScaleOptimizer(Books, keras.optimizers.LossScaleOptimizer):
         name: str | None = None,
     ) -> None:
         refuse_unless_bare(inner_optimizer)
-        law, limit = law_of(loss_scale), checked_limit(skip_limit)
+        law, skip_check = law_of(loss_scale), SkipLimit(skip_limit)
         super().__init__(inner_optimizer, law.initial, law.increment_period, name=name)
-        self.law, self.skip_limit = law, limit
-        self.alarm_is_late, self.alarm_was_heard = False, False
-        self._form, self.usage = Form(), Usage()
-        self.open_books()
+        self.law, self.skip_check, self.usage = law, skip_check, Usage()
+        self.was_compiled = False
+        self.gradients_are_scaled = False  # those of the next `apply`: the loss was scaled, and they were not unscaled
+        self.create_counters()
         remember(self)
 
     def build(self, variables: Sequence[Any]) -> None:
@@ -82,15 +80,20 @@ class Keras3LossScaleOptimizer(Books, keras.optimizers.LossScaleOptimizer):
         """Steps applied so far."""
         return self.inner_optimizer.iterations
 
+    @property
+    def skip_limit(self) -> int | None:
+        """Skips in a row after which `LossScaleError` is raised."""
+        return self.skip_check.limit
+
     def scale_loss(self, loss: Any) -> Any:
         """The loss times the current scale; differentiate this."""
-        self._form.loss_was_scaled()
+        self.gradients_are_scaled = True
         self.usage.note_scaled()
-        self._listen()
+        self._check_compiled_steps()
         return keras.ops.multiply(loss, self.dynamic_scale)
 
     def apply(self, grads: Sequence[Any], trainable_variables: Sequence[Any] | None = None) -> None:
-        """Apply gradients of the scaled loss, or skip the step.
+        """Apply the gradients, or skip the step. They are divided by the scale if the loss was scaled with it.
 
         Raises:
             ValueError: called in cross-replica context, without variables before `build`, or with unknown ones.
@@ -101,9 +104,9 @@ class Keras3LossScaleOptimizer(Books, keras.optimizers.LossScaleOptimizer):
             trainable_variables = self._trainable_variables if self.built else no_variables()
         if not self.built:
             self.build(trainable_variables)
-        self.usage.note_applied(DIVIDED)
-        self._listen()
-        host.step(self, list(grads), list(trainable_variables), scaled=self._form.is_scaled(grads))
+        self.usage.note_applied(UNDIVIDED)
+        self._check_compiled_steps()
+        self.backend.step(self, list(grads), list(trainable_variables), scaled=self.gradients_are_scaled)
 
     def apply_gradients(self, grads_and_vars: Iterable[tuple[Any, Any]]) -> Any:
         """`apply` for pairs of gradient and variable; gives the number of steps applied so far."""
@@ -114,10 +117,9 @@ class Keras3LossScaleOptimizer(Books, keras.optimizers.LossScaleOptimizer):
     def stateless_apply(
         self, optimizer_variables: list[Any], grads: Sequence[Any], trainable_variables: list[Any]
     ) -> tuple[list[Any], list[Any]]:
-        """`apply` on values instead of variables, for backends that ask for it."""
-        return host.stateless_step(
-            self, optimizer_variables, grads, trainable_variables, scaled=self._form.is_scaled(grads)
-        )
+        """`apply` on values instead of variables, for backends such as JAX."""
+        scaled = self.gradients_are_scaled
+        return self.backend.stateless_step(self, optimizer_variables, grads, trainable_variables, scaled=scaled)
 
     def minimize(self, loss: Any, var_list: Sequence[Any], tape: Any = None) -> Any:
         """Differentiate a loss and apply its gradients, as before Keras 3; on the TensorFlow backend only.
@@ -130,7 +132,7 @@ class Keras3LossScaleOptimizer(Books, keras.optimizers.LossScaleOptimizer):
         Returns:
             The number of steps applied so far.
         """
-        grads = host.gradients(self, loss, var_list, tape)
+        grads = self.backend.gradients(self, loss, var_list, tape)
         return self.apply_gradients(zip(grads, var_list, strict=True))
 
     def get_scaled_loss(self, loss: Any) -> Any:
@@ -138,24 +140,32 @@ class Keras3LossScaleOptimizer(Books, keras.optimizers.LossScaleOptimizer):
         return (lambda: self.scale_loss(loss())) if callable(loss) else self.scale_loss(loss)
 
     def get_unscaled_gradients(self, grads: Sequence[Any]) -> list[Any]:
-        """The gradients of the loss itself, to look at or to clip, as before Keras 3.
+        """The gradients of the loss itself, to clip or process them, as before Keras 3.
 
         What is applied next is then taken to be unscaled, until `scale_loss` or `get_scaled_loss` is called: keep the
-        scaling, the unscaling and `apply` in one function. The very tensors passed in here still count as scaled.
+        scaling, the unscaling and `apply` in one function, and apply what this returns, not what was passed in.
         """
-        self._form.were_unscaled(grads)
+        self.gradients_are_scaled = False
         return self.unscaled(grads, [None] * len(grads))
 
     def unscaled(self, gradients: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
         """The gradients over the current scale; one that is to replace its variable (float8) is left alone."""
-        scale = self.tensor(self.dynamic_scale)
+        scale = self.backend.tensor(self.dynamic_scale)
         return [
-            each if each is None or getattr(of, "overwrite_with_gradient", False) else host.unscaled(each, scale)
-            for each, of in zip(gradients, variables, strict=True)
+            each
+            if each is None or getattr(variable, "overwrite_with_gradient", False)
+            else self.backend.unscaled(each, scale)
+            for each, variable in zip(gradients, variables, strict=True)
         ]
 
-    def position(self, variable: Any) -> int:
-        """Where a variable stands among the trained ones."""
+    def in_order(self, gradients: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
+        """The gradients in the order of the trained variables, None for those that are not there."""
+        ordered: list[Any] = [None] * len(self._trainable_variables)
+        for gradient, variable in zip(gradients, variables, strict=True):
+            ordered[self._position(variable)] = gradient
+        return ordered
+
+    def _position(self, variable: Any) -> int:
         try:
             return self._get_variable_index(variable)
         except KeyError:
@@ -170,29 +180,21 @@ class Keras3LossScaleOptimizer(Books, keras.optimizers.LossScaleOptimizer):
         Raises:
             LossScaleError: `skip_limit` is reached.
         """
-        self.hear(self.skips_in_a_row, self.offending_variables)
-
-    def hear(self, skips: int, found: Offenders) -> None:
-        """Raise at the limit, or warn the first time it is due."""
-        if self.skip_limit is not None:
-            sound(skips, found, skip_limit=self.skip_limit)
-        elif skips >= WARN_AT and not self.alarm_was_heard:
-            self.alarm_was_heard = True
-            sound(WARN_AT, found, skip_limit=None)
+        self.skip_check.raise_or_warn(self.skips_in_a_row, self.offending_variables)
 
     @property
     def may_be_read(self) -> bool:
-        """Whether the books can be read now: not while a function is traced, or passes their values around."""
-        return host.may_read(self.skip_run)
+        """Whether the counters can be read now: not while a function is traced, or passes their values around."""
+        return self.backend.may_read(self.skip_run)
 
-    def _listen(self) -> None:
-        if self.alarm_is_late and self.may_be_read:
+    def _check_compiled_steps(self) -> None:
+        if self.was_compiled and self.may_be_read:
             self.check_skips()
 
     def finalize_variable_values(self, var_list: Sequence[Any]) -> None:
-        """What `fit` calls at its end: bring in moving averages, and hear the alarm of compiled steps."""
+        """What `fit` calls at its end: bring in moving averages, and check the skips of compiled steps."""
         super().finalize_variable_values(var_list)
-        self._listen()
+        self._check_compiled_steps()
 
     def exclude_from_weight_decay(self, var_list: Any = None, var_names: Any = None) -> None:
         """Forwarded to the inner optimizer, which is the one that decays."""
@@ -204,17 +206,17 @@ class Keras3LossScaleOptimizer(Books, keras.optimizers.LossScaleOptimizer):
             variable.assign(value)
 
     def save_own_variables(self, store: Any) -> None:
-        """Put the scale and the books into a Keras file; the inner optimizer has its own place there."""
+        """Put the scale and the counters into a Keras file; the inner optimizer has its own place there."""
         for at, variable in enumerate(self._variables):
             store[str(at)] = variable.numpy()
 
     def load_own_variables(self, store: Any) -> None:
-        """Take the scale and the books from a Keras file."""
+        """Take the scale and the counters from a Keras file."""
         for at, variable in enumerate(self._variables):
             variable.assign(store[str(at)])
 
     def get_config(self) -> dict[str, Any]:
-        """What `from_config` needs; the current scale and the books are weights, saved as such."""
+        """What `from_config` needs; the current scale and the counters are weights, saved as such."""
         return {
             "name": self.name,
             "inner_optimizer": keras.saving.serialize_keras_object(self.inner_optimizer),
@@ -231,7 +233,7 @@ class Keras3LossScaleOptimizer(Books, keras.optimizers.LossScaleOptimizer):
 
 
 def refuse_unless_bare(inner: Any) -> None:
-    """Refuse an inner optimizer that scales the loss itself, or is none."""
+    """Refuse what is no Keras optimizer, and one that scales the loss itself."""
     if not isinstance(inner, keras.optimizers.Optimizer):
         raise TypeError(
             f"Keras3LossScaleOptimizer needs a keras.optimizers.Optimizer, got {inner!r} of type "

@@ -1,43 +1,81 @@
-"""What a Keras 3 loss-scale optimizer remembers: one Keras weight per field of the pure machine and ledger.
+"""What a Keras 3 loss-scale optimizer keeps: one Keras weight per field of the state machine and of the counts.
 
-`Books` is a part of `Keras3LossScaleOptimizer`; `enter` is the only method that writes. The weights are saved, restored
-and mirrored by Keras and TensorFlow like those of any optimizer, so the books survive whatever the momenta survive.
+`Keras3Counters` is a base of `Keras3LossScaleOptimizer`. Its weights are saved, restored and mirrored by Keras and
+TensorFlow like those of any optimizer. `Backend` is what a step needs of Keras's backend.
 """
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 import keras
 from keras import ops
 
-from mixdown.scaling import NEVER, Law, Ledger, Offenders, SkippedStep, State, Where, after, blank, entered, start
-from mixdown.scaling.skip_log import KEPT, LOG_SHAPE, place, skipped_steps_of
-from mixdown.tensorflow.loss_scaling.optimizers.step_record import Account
+from mixdown.scaling import (
+    NEVER,
+    CountProperties,
+    Law,
+    Offenders,
+    SkippedStep,
+    State,
+    StepCounts,
+    StepRecord,
+    Where,
+    after,
+    counted,
+    start,
+)
+from mixdown.scaling.step_counters import KEPT, LOG_SHAPE, row_of, skipped_steps_of
 
 
-class Books:
+class Backend(Protocol):
+    """What the modules `keras3_tensorflow` and `keras3_functional` implement."""
+
+    def step(self, optimizer: Any, gradients: Sequence[Any], variables: Sequence[Any], *, scaled: bool) -> None:
+        """Apply the gradients in place if they are finite, over the scale if `scaled`; count the step."""
+
+    def stateless_step(
+        self, optimizer: Any, values: list[Any], gradients: Sequence[Any], trained: list[Any], *, scaled: bool
+    ) -> tuple[list[Any], list[Any]]:
+        """The trained values and the optimizer's values after a step, from those before it."""
+
+    def gradients(self, optimizer: Any, loss: Any, variables: Sequence[Any], tape: Any) -> Sequence[Any]:
+        """The gradients of the scaled loss."""
+
+    def unscaled(self, gradient: Any, scale: Any) -> Any:
+        """The gradient divided by the scale, in its own dtype."""
+
+    def tensor(self, weight: Any) -> Any:
+        """The value of a weight, as a tensor."""
+
+    def now(self, weight: Any) -> Any:
+        """The value of a weight: a Python number, or a tensor while a function is being traced."""
+
+    def may_read(self, weight: Any) -> bool:
+        """Whether the value of a weight can be read now."""
+
+
+class Keras3Counters(CountProperties):
     """Mixed into a Keras optimizer, whose `add_variable` it uses."""
 
     law: Law
-    now: Callable[[Any], Any]  # the value of a weight: a Python number where it can be known
-    tensor: Callable[[Any], Any]  # the value of a weight, as a tensor of the backend
+    backend: Backend
     add_variable: Callable[..., Any]
     _trainable_variables: list[Any]
 
-    def open_books(self) -> None:
+    def create_counters(self) -> None:
         """Make the weights that need no model: from here on the current scale is a variable, never a constant."""
-        state, ledger = start(self.law), blank()
-        self.dynamic_scale = self.open_account("dynamic_scale", state.scale, dtype="float32")
-        self.step_counter = self.open_account("step_counter", state.good_steps)
-        self.bad_counter = self.open_account("bad_counter", state.bad_steps)
-        self.steps_tried = self.open_account("steps_tried", ledger.steps)
-        self.skip_counter = self.open_account("skip_counter", ledger.skipped_steps)
-        self.latest_skip = self.open_account("latest_skip", ledger.last_skipped_step)
-        self.skip_run = self.open_account("skip_run", ledger.skips_in_a_row)
-        self.skip_log = self.open_account("skip_log", NEVER, shape=LOG_SHAPE)
-        self.skip_scales = self.open_account("skip_scales", 0, shape=(KEPT,), dtype="float32")
+        state, counts = start(self.law), StepCounts()
+        self.dynamic_scale = self._counter("dynamic_scale", state.scale, dtype="float32")
+        self.step_counter = self._counter("step_counter", state.good_steps)
+        self.bad_counter = self._counter("bad_counter", state.bad_steps)
+        self.steps_tried = self._counter("steps_tried", counts.steps)
+        self.skip_counter = self._counter("skip_counter", counts.skipped_steps)
+        self.latest_skip = self._counter("latest_skip", counts.last_skipped_step)
+        self.skip_run = self._counter("skip_run", counts.skips_in_a_row)
+        self.skip_log = self._counter("skip_log", NEVER, shape=LOG_SHAPE)
+        self.skip_scales = self._counter("skip_scales", 0, shape=(KEPT,), dtype="float32")
 
-    def open_account(self, name: str, value: float, shape: tuple[int, ...] = (), dtype: str = "int") -> Any:
+    def _counter(self, name: str, value: float, shape: tuple[int, ...] = (), dtype: str = "int") -> Any:
         """Make one weight, of which every replica has a copy. All write the same value, so the first one's will do."""
         return self.add_variable(
             shape,
@@ -47,70 +85,54 @@ class Books:
             name=name,
         )
 
-    def enter(self, finite: Any, *, where: Where) -> None:
-        """Enter one more step, applied or skipped."""
-        weights = (*self.state_weights(), *self.ledger_weights())
-        olds = [*map(self.tensor, weights)]
-        state, ledger = State(*olds[: len(State._fields)]), Ledger(*olds[len(State._fields) :])
-        news = (*after(self.law, state, finite=finite, where=where), *entered(ledger, finite=finite, where=where))
-        for weight, old, new in zip(weights, olds, news, strict=True):
-            if new is not old:
-                weight.assign(new)
-
-    def log_skip(self, entries: Any, *, finite: Any, where: Where) -> None:
-        """Log the step that was just entered, with its offenders, unless it was finite."""
-        at = ops.reshape(place(self.tensor(self.skip_counter)), [1, 1])
-        head = ops.stack([self.tensor(self.latest_skip), self.tensor(self.bad_counter)])
-        row = ops.concatenate([head, ops.cast(entries, head.dtype)])
-        for ring, new in ((self.skip_log, row), (self.skip_scales, self.tensor(self.dynamic_scale))):
-            old = self.tensor(ring)
-            ring.assign(where(finite, old, ops.scatter_update(old, at, ops.expand_dims(new, 0))))
-
     def state_weights(self) -> State:
-        """The weights behind the state machine."""
+        """The weights of the state machine."""
         return State(self.dynamic_scale, self.step_counter, self.bad_counter)
 
-    def ledger_weights(self) -> Ledger:
-        """The weights behind the ledger."""
-        return Ledger(self.steps_tried, self.skip_counter, self.latest_skip, self.skip_run)
+    def count_weights(self) -> StepCounts:
+        """The weights of the counts."""
+        return StepCounts(self.steps_tried, self.skip_counter, self.latest_skip, self.skip_run)
+
+    def count_step(self, finite: Any, *, where: Where) -> None:
+        """Move the scale and count one more step, applied or skipped."""
+        weights = (*self.state_weights(), *self.count_weights())
+        old = [*map(self.backend.tensor, weights)]
+        state, counts = State(*old[: len(State._fields)]), StepCounts(*old[len(State._fields) :])
+        new = (*after(self.law, state, finite=finite, where=where), *counted(counts, finite=finite, where=where))
+        for weight, before, value in zip(weights, old, new, strict=True):
+            if value is not before:
+                weight.assign(value)
+
+    def log_skip(self, entries: Any, *, finite: Any, where: Where) -> None:
+        """Log the step that was just counted, with its offenders, unless it was finite."""
+        skipped_steps, step, bad_steps, scale = map(
+            self.backend.tensor, (self.skip_counter, self.latest_skip, self.bad_counter, self.dynamic_scale)
+        )
+        at, head = ops.reshape(row_of(skipped_steps), [1, 1]), ops.stack([step, bad_steps])
+        row = ops.concatenate([head, ops.cast(entries, head.dtype)])
+        for ring, new in ((self.skip_log, row), (self.skip_scales, scale)):
+            old = self.backend.tensor(ring)
+            ring.assign(where(finite, old, ops.scatter_update(old, at, ops.expand_dims(new, 0))))
+
+    def read_count(self, field: str) -> Any:
+        """The value of a field of `StepCounts`: a Python number; while a graph is traced, a tensor."""
+        return self.backend.now(getattr(self.count_weights(), field))
 
     @property
     def loss_scale(self) -> Any:
-        """The scale of the next step. This and the counts are Python numbers; while a graph is traced, tensors."""
-        return self.now(self.dynamic_scale)
+        """The scale of the next step."""
+        return self.backend.now(self.dynamic_scale)
 
     @property
     def good_steps(self) -> Any:
         """Steps applied since the scale last changed or a step was skipped."""
-        return self.now(self.step_counter)
-
-    @property
-    def steps(self) -> Any:
-        """Steps tried so far, skipped ones included."""
-        return self.now(self.steps_tried)
-
-    @property
-    def skipped_steps(self) -> Any:
-        """Steps skipped so far: their gradients were not finite, and they changed no weight."""
-        return self.now(self.skip_counter)
-
-    @property
-    def last_skipped_step(self) -> Any:
-        """Number of the latest skipped step, counted from 0 over all steps tried; None (in graphs -1) if none was."""
-        step = self.now(self.latest_skip)
-        return None if isinstance(step, int) and step == NEVER else step
-
-    @property
-    def skips_in_a_row(self) -> Any:
-        """Steps skipped since the latest applied one."""
-        return self.now(self.skip_run)
+        return self.backend.now(self.step_counter)
 
     @property
     def skips(self) -> list[SkippedStep]:
         """The latest 256 skipped steps, oldest first."""
-        return skipped_steps_of(
-            self.skip_log.numpy().tolist(), self.skip_scales.numpy().tolist(), self.variable_names()
-        )
+        rows, scales = self.skip_log.numpy().tolist(), self.skip_scales.numpy().tolist()
+        return skipped_steps_of(rows, scales, self.variable_names())
 
     @property
     def offending_variables(self) -> Offenders:
@@ -118,10 +140,10 @@ class Books:
         skips = self.skips
         return skips[-1].offenders if skips else []
 
-    def account(self) -> Account:
-        """All of it at once."""
-        return Account(**{name: getattr(self, name) for name in Account._fields})
+    def account(self) -> StepRecord:
+        """All of it at once, in Python values."""
+        return StepRecord(**{name: getattr(self, name) for name in StepRecord._fields})
 
     def variable_names(self) -> list[str]:
-        """How the trained variables are called in messages."""
+        """The names of the trained variables in messages."""
         return [getattr(each, "path", each.name) for each in self._trainable_variables]

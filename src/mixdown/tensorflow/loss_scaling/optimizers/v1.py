@@ -5,14 +5,19 @@ from typing import Any, NoReturn
 
 import tensorflow as tf
 
-from mixdown.scaling import checked_limit
-from mixdown.tensorflow.loss_scaling.branching import either
-from mixdown.tensorflow.loss_scaling.finite import verdict
-from mixdown.tensorflow.loss_scaling.loss_scale import LossScale, first_of, get
+from mixdown.scaling import SkipLimit
+from mixdown.tensorflow.loss_scaling.gradients import (
+    agreed_finite,
+    concrete,
+    first_of,
+    refuse_cross_replica,
+    scaled,
+    summable,
+    unscaled,
+)
+from mixdown.tensorflow.loss_scaling.loss_scale import LossScale, get
 from mixdown.tensorflow.loss_scaling.misuse import UNSCALED, Usage
-from mixdown.tensorflow.loss_scaling.optimizers.gradients import concrete, scaled, summable, unscaled
-from mixdown.tensorflow.loss_scaling.optimizers.skip import skipped
-from mixdown.tensorflow.loss_scaling.optimizers.step_record import Accountable
+from mixdown.tensorflow.loss_scaling.optimizers.scaled_optimizer import ScaledOptimizer, apply_or_skip
 from mixdown.tensorflow.loss_scaling.scaler_reports import remember
 from mixdown.tensorflow.loss_scaling.weights import home
 
@@ -20,7 +25,7 @@ Optimizer: Any = tf.compat.v1.train.Optimizer
 Pairs = Sequence[tuple[Any, Any]]  # (gradient or None, variable)
 
 
-class MixedPrecisionLossScaleOptimizer(Accountable, Optimizer):
+class MixedPrecisionLossScaleOptimizer(ScaledOptimizer, Optimizer):
     """A v1 optimizer that scales the loss, unscales the gradients, and skips steps that are not finite.
 
     Between `compute_gradients` and `apply_gradients` the gradients are unscaled: clip or accumulate them as usual.
@@ -51,7 +56,7 @@ class MixedPrecisionLossScaleOptimizer(Accountable, Optimizer):
         super().__init__(use_locking=opt._use_locking, name=opt.get_name())
         self._optimizer = opt
         self._loss_scale = get(loss_scale)
-        self._skip_limit = checked_limit(skip_limit)
+        self._skips = SkipLimit(skip_limit)
         self._names: dict[str, int] = {}
         self.usage = Usage()
         # The names of TensorFlow's own class, so that its checkpoints can be read.
@@ -112,34 +117,27 @@ class MixedPrecisionLossScaleOptimizer(Accountable, Optimizer):
             LossScaleError: `skip_limit` steps in a row were skipped.
             ValueError: called in cross-replica context, or there is no gradient at all.
         """
-        if tf.distribute.in_cross_replica_context():
-            raise ValueError(
-                "apply_gradients() must be called in a replica context. Call it in a function given to strategy.run()."
-            )
+        refuse_cross_replica(ValueError, "apply_gradients()")
         pairs = [(concrete(gradient), variable) for gradient, variable in grads_and_vars]
         refuse_without_gradients(pairs)
         self.usage.note_applied(UNSCALED)
         checked = summable([gradient for gradient, _ in pairs])
         replica = tf.distribute.get_replica_context()
-        return replica.merge_call(self._step, args=(verdict(checked), checked, pairs, global_step, name))
+        return replica.merge_call(self._step, args=(agreed_finite(checked), checked, pairs, global_step, name))
 
     def _step(  # noqa: PLR0917 - merge_call passes them by position
         self, strategy: Any, finite: Any, checked: list[Any], pairs: Pairs, global_step: Any, name: str | None
     ) -> tf.Operation | None:
-        """In cross-replica context: move the scale, enter the step, apply or skip."""
+        """In cross-replica context: move the scale, count the step, apply or skip."""
         gradients, variables = zip(*pairs, strict=True)
-        numbers = self._numbers(variables)
-        moved, advice = self._loss_scale.decide(list(gradients), first_of(finite))
-        apply = first_of(finite) if advice is True else tf.logical_and(first_of(finite), advice)
-        entered, skips = self._loss_scale.enter(finite=apply)
 
-        def applied() -> Any:
+        def apply() -> list[Any]:
             arguments = (gradients, variables, global_step, f"{name or self.get_name()}-wrapped")
             done = strategy.extended.call_for_each_replica(self._inner_apply, args=arguments)
             return list(strategy.experimental_local_results(done))
 
-        with tf.control_dependencies([op for op in (moved, entered) if op is not None]):
-            outcome = either(apply, applied, lambda: skipped(self, checked, numbers, skips))
+        numbers = self._numbers(variables)
+        outcome = apply_or_skip(self, first_of(finite), list(gradients), numbers, apply, checked=checked)
         return None if outcome is None else train_op(outcome, name or self.get_name())
 
     def _inner_apply(self, gradients: Any, variables: Any, global_step: Any, name: str) -> Any:
@@ -180,7 +178,7 @@ NO_HOOKS = (
 
 
 def train_op(outcome: tf.Tensor, name: str) -> tf.Operation:
-    """The operation a v1 graph runs to take a step, entered in its collection."""
+    """The operation a v1 graph runs to take a step, added to its collection of train ops."""
     operation = tf.group(outcome, name=name)
     if operation.graph is home():
         train_ops = tf.compat.v1.get_collection_ref(tf.compat.v1.GraphKeys.TRAIN_OP)

@@ -8,7 +8,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mixdown.tensorflow.loss_scaling.finite import all_finite, codes
+from mixdown.tensorflow.loss_scaling.gradients import all_finite, codes
 
 DTYPES = [tf.float16, tf.bfloat16, tf.float32, tf.float64]
 ELEMENTS = st.sampled_from([0.0, -0.0, 1.0, -3e38, 3e38, 1e-45, np.inf, -np.inf, np.nan])

@@ -1,10 +1,10 @@
-"""What the new-style and the legacy tf_keras loss-scale optimizers have in common. Start with `get_scaled_loss`.
+"""What the new-style and the legacy tf_keras loss-scale optimizers share. Start with `TfKerasWrapper.apply_pairs`.
 
-`Scaling` is a part of both classes: it holds the inner optimizer and the loss scale, scales losses, unscales gradients,
-and answers for every attribute that it does not have itself with the inner optimizer's.
+`TfKerasWrapper` is a base of both classes: it holds the inner optimizer and the loss scale, scales losses, unscales
+gradients, applies or skips, and forwards every attribute that it does not have itself to the inner optimizer.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -12,32 +12,37 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from mixdown import messages
 from mixdown.errors import LossScaleWarning
-from mixdown.scaling import checked_limit
-from mixdown.scaling.alarm import WARN_AT
+from mixdown.messages import warn
+from mixdown.scaling import SkipLimit
 from mixdown.tensorflow.loss_scaling.branching import in_xla
+from mixdown.tensorflow.loss_scaling.gradients import (
+    agreed_finite,
+    first_of,
+    refuse_cross_replica,
+    scaled,
+    unscaled,
+)
 from mixdown.tensorflow.loss_scaling.loss_scale import DynamicLossScale, FixedLossScale, get
 from mixdown.tensorflow.loss_scaling.misuse import Usage
-from mixdown.tensorflow.loss_scaling.optimizers.gradients import scaled, unscaled
-from mixdown.tensorflow.loss_scaling.optimizers.step_record import Accountable, sound
-from mixdown.tensorflow.loss_scaling.optimizers.tf_keras_step import Apply, step
+from mixdown.tensorflow.loss_scaling.optimizers.scaled_optimizer import ScaledOptimizer, apply_or_skip
 from mixdown.tensorflow.loss_scaling.scaler_reports import remember
-from mixdown.tensorflow.runtime.private import DelegatingTrackableMixin
+from mixdown.tensorflow.runtime.private import DelegatingTrackableMixin, strategy_supports_no_merge_call
+
+Pairs = Sequence[tuple[Any, Any]]  # (gradient or None, variable)
 
 OWN = frozenset(
     {
         "_trackable",  # what TensorFlow's mixin calls the inner optimizer
         "_loss_scale",
-        "_skip_limit",
+        "_skips",
         "_names",
         "usage",
         "_gradients_were_unscaled",
-        "_alarm_is_late",
-        "_alarm_was_heard",
+        "_was_compiled",
     }
 )
-"""The attributes of the wrapper. Any other that is set or asked for is the inner optimizer's."""
+"""The attributes of the wrapper. Reading or setting any other reads or sets the inner optimizer's."""
 
 WRAPPED = "_is_wrapped_by_loss_scale_optimizer"
 """The mark tf_keras's own LossScaleOptimizer leaves on an optimizer: each refuses what the other has wrapped."""
@@ -45,19 +50,27 @@ WRAPPED = "_is_wrapped_by_loss_scale_optimizer"
 
 # In a checkpoint the wrapper stands where the inner optimizer would stand, with one more child, `loss_scale`: files
 # written with the bare optimizer or with tf_keras's own LossScaleOptimizer can be read, and the other way round.
-class Scaling(Accountable, DelegatingTrackableMixin):
-    """Mixed into a tf_keras optimizer."""
+class TfKerasWrapper(ScaledOptimizer, DelegatingTrackableMixin):
+    """Mixed into a tf_keras optimizer of the kind `INNER`."""
 
-    def _take(self, inner: Any, loss_scale: Any, skip_limit: int | None) -> None:
-        refuse_second_scale(inner)
-        scale, limit = get(loss_scale), checked_limit(skip_limit)
-        super().__init__(inner)
-        self._loss_scale, self._skip_limit = scale, limit
+    INNER: type
+    INNER_NAME: str
+
+    def __init__(self, inner_optimizer: Any, loss_scale: Any = "dynamic", *, skip_limit: int | None = None) -> None:
+        if not isinstance(inner_optimizer, self.INNER):
+            raise TypeError(
+                f"{type(self).__name__} needs a {self.INNER_NAME}, got {inner_optimizer!r}. "
+                "mixdown.LossScaleOptimizer picks the class that fits an optimizer."
+            )
+        refuse_second_scale(inner_optimizer)
+        scale, skips = get(loss_scale), SkipLimit(skip_limit)
+        DelegatingTrackableMixin.__init__(self, inner_optimizer)
+        self._loss_scale, self._skips = scale, skips
         self._names: dict[str, int] = {}
         self.usage, self._gradients_were_unscaled = Usage(), False
-        self._alarm_is_late = self._alarm_was_heard = False
+        self._was_compiled = False  # by XLA, where a step cannot call Python
         self._track_trackable(scale, "loss_scale")
-        setattr(inner, WRAPPED, True)
+        setattr(inner_optimizer, WRAPPED, True)
         remember(self)
 
     @property
@@ -104,40 +117,71 @@ class Scaling(Accountable, DelegatingTrackableMixin):
         with tape:
             return self.get_scaled_loss(loss)
 
-    def _unscaled_pairs(self, pairs: Sequence[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+    def _unscaled_pairs(self, pairs: Pairs) -> list[tuple[Any, Any]]:
         gradients = self.get_unscaled_gradients([gradient for gradient, _ in pairs])
         return list(zip(gradients, [variable for _, variable in pairs], strict=True))
 
-    def _step(self, pairs: Sequence[tuple[Any, Any]], apply: Apply) -> Any:
-        """Take one step on aggregated gradients."""
+    def apply_pairs(self, grads_and_vars: Iterable[tuple[Any, Any]], *, aggregate: bool, **settings: Any) -> Any:
+        """Apply unscaled gradients if they are finite on every replica, else on none; count the step.
+
+        Args:
+            grads_and_vars: pairs of gradient, on this replica, and variable.
+            aggregate: sum the gradients over the replicas first.
+            settings: further arguments for the `apply_gradients` of the inner optimizer.
+
+        Returns:
+            What to wait for, in a graph; the result of the inner optimizer if no variable has a gradient.
+        """
+        pairs = list(grads_and_vars)
+        if all(gradient is None for gradient, _ in pairs):
+            return self.inner_optimizer.apply_gradients(pairs)  # it has nothing to do, or raises
+        refuse_cross_replica(RuntimeError, "apply_gradients")
+        pairs = list(self._prepared(pairs, aggregate=aggregate))
         self._warn_of_misuse()
-        self._listen()
-        self._alarm_is_late |= in_xla()
-        return step(self, [each for each, _ in pairs], self._numbers(of for _, of in pairs), apply)
+        self._check_compiled_steps()
+        self._was_compiled |= in_xla()
+        gradients, variables = ([pair[at] for pair in pairs] for at in (0, 1))
+        numbers = self._numbers(variables)
+
+        def apply(gradients: list[Any]) -> Any:
+            together = list(zip(gradients, variables, strict=True))
+            return self.inner_optimizer.apply_gradients(together, **settings)
+
+        def across_replicas(strategy: Any, finite: Any, gradients: list[Any]) -> Any:
+            def apply_on_each() -> Any:
+                done = strategy.extended.call_for_each_replica(apply, args=(gradients,))
+                return effects(strategy.experimental_local_results(done))
+
+            return apply_or_skip(self, first_of(finite), gradients, numbers, apply_on_each)
+
+        finite = agreed_finite(self._must_be_finite(gradients))
+        if strategy_supports_no_merge_call():
+            return apply_or_skip(self, finite, gradients, numbers, lambda: effects(apply(gradients)))
+        # Most strategies refuse a merge_call, such as the inner optimizer's, in a branch taken inside a replica.
+        return tf.distribute.get_replica_context().merge_call(across_replicas, args=(finite, gradients))
+
+    def _prepared(self, pairs: Pairs, *, aggregate: bool) -> Pairs:
+        """The pairs to apply, aggregated if asked for, once the variables of the inner optimizer exist."""
+        raise NotImplementedError
+
+    def _must_be_finite(self, gradients: list[Any]) -> list[Any]:
+        """What must be finite for the inner optimizer to apply finite numbers.
+
+        `tf.clip_by_global_norm` makes NaN of every gradient if their norm is Inf, which large finite gradients can
+        reach.
+        """
+        present = [each for each in gradients if each is not None]
+        return [*present, tf.linalg.global_norm(present)] if self.global_clipnorm else present
 
     def _warn_of_misuse(self) -> None:
         advice = MISUSE.get((self.usage.scaled, self._gradients_were_unscaled))
         if advice:
-            self.usage.scaled = self._gradients_were_unscaled = True  # said once
-            messages.warn(f"{advice} {RIGHT_USE}", LossScaleWarning)
+            self.usage.scaled = self._gradients_were_unscaled = True  # warn once
+            warn(f"{advice} {RIGHT_USE}", LossScaleWarning)
 
-    def _listen(self) -> None:
-        """Sound the alarm of compiled steps, which could not do so themselves."""
-        if self._alarm_is_late and tf.executing_eagerly():
+    def _check_compiled_steps(self) -> None:
+        if self._was_compiled and tf.executing_eagerly():
             self.check_skips()
-
-    def check_skips(self, session: Any = None) -> None:
-        """Raise, or warn once, if too many steps in a row were skipped.
-
-        Raises:
-            LossScaleError: `skip_limit` is reached.
-        """
-        account = self.account(session)
-        if self._skip_limit is not None:
-            sound(account.skips_in_a_row, account.offending_variables, skip_limit=self._skip_limit)
-        elif account.skips_in_a_row >= WARN_AT and not self._alarm_was_heard:
-            self._alarm_was_heard = True
-            sound(WARN_AT, account.offending_variables, skip_limit=None)
 
     @property
     def loss_scale(self) -> tf.Tensor:
@@ -147,7 +191,7 @@ class Scaling(Accountable, DelegatingTrackableMixin):
     @property
     def skip_limit(self) -> int | None:
         """Skips in a row after which `LossScaleError` is raised."""
-        return self._skip_limit
+        return self._skips.limit
 
     @property
     def dynamic(self) -> bool:
@@ -182,11 +226,11 @@ class Scaling(Accountable, DelegatingTrackableMixin):
             variable.assign(np.asarray(value))
 
     def get_config(self) -> dict[str, Any]:
-        """What `from_config` needs; the current scale and the books are variables, saved as such."""
+        """What `from_config` needs; the current scale and the counters are variables, saved as such."""
         return {
             "inner_optimizer": tf_keras.optimizers.serialize(self.inner_optimizer),
             "loss_scale": tf_keras.saving.serialize_keras_object(self._loss_scale),
-            "skip_limit": self._skip_limit,
+            "skip_limit": self._skips.limit,
             "is_legacy_optimizer": isinstance(self, tf_keras.optimizers.legacy.Optimizer),
         }
 
@@ -227,13 +271,11 @@ def refuse_second_scale(inner: Any) -> None:
         )
 
 
-def refuse_cross_replica() -> None:
-    """Refuse to apply gradients where no replica is at hand."""
-    if tf.distribute.in_cross_replica_context():
-        raise RuntimeError(
-            "apply_gradients must be called in replica context, got cross-replica context. "
-            "Move the call into the function that is passed to strategy.run."
-        )
+def effects(done: Any) -> list[Any]:
+    """What a graph can wait for, of what the inner optimizer returned."""
+    if tf.executing_eagerly():
+        return []
+    return [each for each in tf.nest.flatten(done) if isinstance(each, tf.Operation) or tf.is_tensor(each)]
 
 
 def forwarded(name: str) -> property:

@@ -1,11 +1,11 @@
-"""The laws of the ledger of skipped steps."""
+"""The laws of the counts of steps."""
 
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mixdown.scaling import NEVER, Ledger, blank, entered
+from mixdown.scaling import NEVER, StepCounts, counted
 
 stories = st.lists(st.booleans(), max_size=60)
 
@@ -14,19 +14,19 @@ def choose(condition: Any, if_true: Any, if_false: Any) -> Any:
     return if_true if condition else if_false
 
 
-def run(story: list[bool]) -> Ledger:
-    ledger = blank()
+def run(story: list[bool]) -> StepCounts:
+    counts = StepCounts()
     for finite in story:
-        ledger = entered(ledger, finite=finite, where=choose)
-    return ledger
+        counts = counted(counts, finite=finite, where=choose)
+    return counts
 
 
 def test_no_step_no_skip() -> None:
-    assert run([]) == Ledger(steps=0, skipped_steps=0, last_skipped_step=NEVER, skips_in_a_row=0)
+    assert run([]) == StepCounts(steps=0, skipped_steps=0, last_skipped_step=NEVER, skips_in_a_row=0)
 
 
 def test_story() -> None:
-    assert run([True, False, True, False, False]) == Ledger(5, 3, 4, 2)
+    assert run([True, False, True, False, False]) == StepCounts(5, 3, 4, 2)
 
 
 @given(stories)

@@ -1,0 +1,149 @@
+"""What is done to a loss and its gradients: `scaled`, `unscaled`, and the finite check of all replicas together.
+
+Gradients are dense tensors of any float dtype, IndexedSlices (their values count) or None (ignored). `agreed_finite`
+runs at every step; `agreed_codes` only after it returned False.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from mixdown.tensorflow.loss_scaling.branching import in_xla
+
+Gradient = Any  # tf.Tensor, tf.IndexedSlices or None; across replicas, a tf.distribute.DistributedValues of them
+
+
+def scaled(loss: Any, scale: tf.Tensor) -> Any:
+    """The loss times the scale, in the dtype of the loss; of a callable, a callable."""
+    if callable(loss):
+        return lambda: scaled(loss(), scale)
+    loss = tf.convert_to_tensor(loss)
+    return loss * tf.cast(scale, loss.dtype)
+
+
+def unscaled(gradient: Gradient, scale: tf.Tensor) -> Gradient:
+    """The gradient divided by the scale, in its own dtype; sparse stays sparse, None stays None."""
+    return None if gradient is None else with_values(gradient, divided(values(gradient), scale))
+
+
+def divided(numbers: Any, scale: Any, cast: Callable[[Any, Any], Any] = tf.cast) -> Any:
+    """Numbers of any framework over a scale, in their own dtype."""
+    # Divided, not multiplied by 1/scale: 1/2**127 is subnormal and flushed to 0. In float32 at least: a scale
+    # above 65504 is inf in float16.
+    wide = "float64" if "float64" in str(numbers.dtype) else "float32"
+    return cast(cast(numbers, wide) / cast(scale, wide), numbers.dtype)
+
+
+def summable(gradients: Sequence[Gradient]) -> list[Gradient]:
+    """The gradients to check: finite only if their sum over the replicas must be finite too.
+
+    A v1 optimizer adds up the gradients of all replicas after the check, and finite numbers can add up to Inf.
+    """
+    count = replicas()
+    if count == 1:
+        return list(gradients)
+    return [None if each is None else with_values(each, values(each) * count) for each in gradients]
+
+
+def concrete(gradient: Gradient) -> Gradient:
+    """The gradient as a tensor or IndexedSlices; None stays None."""
+    return None if gradient is None else with_values(gradient, values(gradient))
+
+
+def values(gradient: Gradient) -> tf.Tensor:
+    """The numbers of a gradient: of IndexedSlices, the slices."""
+    return gradient.values if isinstance(gradient, tf.IndexedSlices) else tf.convert_to_tensor(gradient)
+
+
+def with_values(gradient: Gradient, numbers: tf.Tensor) -> Gradient:
+    """A gradient of the same kind with other numbers."""
+    if isinstance(gradient, tf.IndexedSlices):
+        return tf.IndexedSlices(numbers, gradient.indices, gradient.dense_shape)
+    return numbers
+
+
+def all_finite(gradients: Sequence[Gradient]) -> tf.Tensor:
+    """A scalar bool tensor: no gradient holds an Inf or a NaN. True if there is no gradient at all."""
+    each_finite = [tf.reduce_all(tf.math.is_finite(values(each))) for each in gradients if each is not None]
+    return tf.reduce_all(tf.stack(each_finite)) if each_finite else tf.constant(value=True)
+
+
+def codes(gradients: Sequence[Gradient]) -> tf.Tensor:
+    """An int32 vector, one code per gradient: 0 finite (or None), 1 holds Inf, 2 holds NaN, 3 holds both."""
+    return tf.stack([_code(each) for each in gradients]) if gradients else tf.zeros([0], tf.int32)
+
+
+def _code(gradient: Gradient) -> tf.Tensor:
+    if gradient is None:
+        return tf.constant(0, tf.int32)
+    has_inf = tf.reduce_any(tf.math.is_inf(values(gradient)))
+    has_nan = tf.reduce_any(tf.math.is_nan(values(gradient)))
+    return tf.cast(has_inf, tf.int32) + 2 * tf.cast(has_nan, tf.int32)
+
+
+def agreed_finite(gradients: Sequence[Gradient]) -> tf.Tensor:
+    """`all_finite` on every replica, in replica context, in cross-replica context or without a strategy.
+
+    In replica context this is a collective: every replica must call it.
+    """
+
+    def agree(gradients: Sequence[Gradient]) -> tf.Tensor:
+        finite = all_finite(gradients)
+        return finite if replicas() == 1 else tf.equal(_total(tf.where(finite, 0.0, 1.0)), 0.0)
+
+    return on_each_replica(agree, gradients)
+
+
+def agreed_codes(gradients: Sequence[Gradient], codes: Callable[[Sequence[Gradient]], tf.Tensor] = codes) -> tf.Tensor:
+    """The codes of all replicas together: Inf if any has Inf, NaN if any has NaN. A collective, in any context.
+
+    Args:
+        gradients: those of this replica, or of all in cross-replica context.
+        codes: computes the codes of one replica.
+    """
+
+    def agree(gradients: Sequence[Gradient]) -> tf.Tensor:
+        local = codes(gradients)
+        if replicas() == 1:
+            return local
+        infs, nans = (_total(tf.cast(tf.bitwise.bitwise_and(local, bit), tf.float32)) > 0 for bit in (1, 2))
+        return tf.cast(infs, tf.int32) + 2 * tf.cast(nans, tf.int32)
+
+    return on_each_replica(agree, gradients)
+
+
+def on_each_replica(function: Callable[[Sequence[Gradient]], tf.Tensor], gradients: Sequence[Gradient]) -> tf.Tensor:
+    """The result of a function that gives the same on all replicas, called on each of them."""
+    if not tf.distribute.in_cross_replica_context():
+        return function(gradients)
+    strategy = tf.distribute.get_strategy()
+    return first_of(strategy.extended.call_for_each_replica(function, args=(list(gradients),)))
+
+
+def first_of(value: Any) -> Any:
+    """The value on this worker's first replica, of a value that is the same on all."""
+    return tf.distribute.get_strategy().experimental_local_results(value)[0]
+
+
+def replicas() -> int:
+    """How many replicas take this step together."""
+    return int(tf.distribute.get_strategy().num_replicas_in_sync)
+
+
+def refuse_cross_replica(error: type[Exception], method: str) -> None:
+    """Refuse a call that is not made on behalf of one replica."""
+    if tf.distribute.in_cross_replica_context():
+        raise error(
+            f"{method} must be called in replica context, got cross-replica context. "
+            "Move the call into the function that is passed to strategy.run."
+        )
+
+
+def _total(number: tf.Tensor) -> tf.Tensor:
+    """The sum over replicas, on every replica."""
+    replica, add = tf.distribute.get_replica_context(), tf.distribute.ReduceOp.SUM
+    if in_xla():  # where TensorFlow has no merge_call
+        return replica.all_reduce(add, number)
+    # Not all_reduce: in a v1 Session it waits for ever under MirroredStrategy (TensorFlow 2.21).
+    return replica.merge_call(lambda strategy, each: strategy.reduce(add, each, axis=None), args=(number,))
