@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import subprocess
+import sys
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -116,8 +117,9 @@ def float16_nodes(graph_def: Any) -> list[str]:
 
 def in_a_process_of_its_own(*arguments: str, **environment: str) -> str:
     """What Python prints when it is run with these arguments."""
+    python = [sys.executable] if environment else fresh.python()  # TensorFlow reads variables when it is imported
     done = subprocess.run(  # noqa: S603 - the tests' own scripts
-        [*fresh.python(), *arguments],
+        [*python, *arguments],
         cwd=Path(__file__).parents[3],
         env={**os.environ, **environment},
         capture_output=True,
