@@ -19,7 +19,8 @@ help: ## list the tasks
 demo: .venv/.ready ## install, then train a network in float32 and mixed, and compare
 	@$(BIN)/python -m mixdown demo
 
-test: lint types layers unit ## install, then lint, types, layers and the quick tests
+test: lint ## install, then lint, types, layers and the quick tests; the last three side by side
+	@$(MAKE) --no-print-directory --jobs=2 unit types layers
 
 test-all: lint types layers ## everything, the slow tests included, with coverage
 	$(BIN)/python -m pytest -n 2 --dist loadfile --hypothesis-profile=searching --cov --cov-report=

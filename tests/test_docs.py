@@ -4,11 +4,11 @@ import json
 import os
 import re
 import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from tests import fresh
 from tests.documents import agrees, blocks
 
 import mixdown
@@ -22,7 +22,7 @@ ENVIRONMENT = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
 
 def run(*arguments: str) -> str:
     done = subprocess.run(  # noqa: S603 - our own interpreter
-        [sys.executable, *arguments],
+        [*fresh.python(), *arguments],
         capture_output=True,
         text=True,
         cwd=ROOT,

@@ -2,10 +2,10 @@
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests import fresh
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 LONGEST = 80
@@ -30,7 +30,7 @@ STARTED = {"old_script.py": ["-m", "mixdown", "run", "--devices", "GPU,CPU"]}
 
 def run(name: str, folder: Path) -> str:
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
-    command = [sys.executable, *STARTED.get(name, []), str(EXAMPLES / name)]
+    command = [*fresh.python(), *STARTED.get(name, []), str(EXAMPLES / name)]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)  # noqa: S603 - our own interpreter
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout

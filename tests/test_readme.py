@@ -3,8 +3,9 @@
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
+
+from tests import fresh
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -13,7 +14,7 @@ README = (ROOT / "README.md").read_text("utf-8")
 def run(script: str, cwd: Path) -> str:
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
     done = subprocess.run(  # noqa: S603 - our own interpreter
-        [sys.executable, "-c", script],
+        [*fresh.python(), "-c", script],
         capture_output=True,
         text=True,
         cwd=cwd,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import tensorflow as tf
+from tests import fresh
 
 from mixdown import cli
 from mixdown.reports import Report
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(  # noqa: S603 - our own interpreter
-        [sys.executable, "-m", "mixdown", *arguments],
+        [*fresh.python(), "-m", "mixdown", *arguments],
         capture_output=True,
         text=True,
         check=False,

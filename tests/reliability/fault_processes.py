@@ -8,11 +8,12 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import threading
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+
+from tests import fresh
 
 ROOT = Path(__file__).parents[2]
 TIMEOUT = 300.0
@@ -21,7 +22,7 @@ TIMEOUT = 300.0
 def started(script: str, *arguments: str, **env: str) -> Any:
     """A script of this folder, running."""
     return subprocess.Popen(  # noqa: S603 - our own script
-        [sys.executable, "-m", f"tests.reliability.{script}", *arguments],
+        [*fresh.python(), "-m", f"tests.reliability.{script}", *arguments],
         cwd=ROOT,
         env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2", **env},
         stdout=subprocess.PIPE,

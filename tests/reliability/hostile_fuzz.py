@@ -15,6 +15,7 @@ from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests import fresh
 from tests.reliability.hostile_graphs import UGLY
 from tests.reliability.hostile_lab import ADDRESSES, ROOT, TIMEOUT, refused, run
 
@@ -30,7 +31,7 @@ COMMANDS = {
 def fuzzed(kind: str, folder: Path, examples: int) -> None:
     """Damage a "graph" or a "model" so many times, and try both commands on each."""
     done = subprocess.run(  # noqa: S603 - our own script
-        [sys.executable, "-m", "tests.reliability.hostile_fuzz", kind, str(examples)],
+        [*fresh.python(), "-m", "tests.reliability.hostile_fuzz", kind, str(examples)],
         capture_output=True,
         text=True,
         check=False,

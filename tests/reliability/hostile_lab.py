@@ -16,6 +16,8 @@ from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests import fresh
+
 ROOT = Path(__file__).parents[2]
 TIMEOUT = 240.0
 ADDRESSES = 8 * 2**30  # TensorFlow alone reserves about half of it
@@ -43,8 +45,8 @@ class Trial(NamedTuple):
 
 def tried(folder: Path, commands: list[list[str]]) -> list[Trial]:
     """Run commands one after the other in one process, whose current folder is `folder`."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.reliability.hostile_lab"],
+    done = subprocess.run(  # noqa: S603 - our own script
+        [*fresh.python(), "-m", "tests.reliability.hostile_lab"],
         input=json.dumps(commands),
         capture_output=True,
         text=True,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import fresh
 from tools import walks
 
 ARCHITECTURE = Path(__file__).parents[2] / "ARCHITECTURE.md"
@@ -18,7 +19,7 @@ FLOWS = list(walks.USES)
 @pytest.fixture(scope="module")
 def recorded() -> dict[str, dict[str, Any]]:
     """The walks of this source, from a fresh process: TensorFlow has not started in it when it is copied."""
-    command = [sys.executable, walks.__file__, "--json"]
+    command = [*fresh.python(), walks.__file__, "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own interpreter
     assert done.stdout, done.stderr[-3000:]
     found: dict[str, dict[str, Any]] = json.loads(done.stdout)

@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 import warnings
 from collections import namedtuple
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
+from tests import fresh
 from tests.tensorflow.calls.twins_probe import ON_CPU, bits, compared, executed
 
 import mixdown
@@ -146,7 +146,7 @@ print(sorted((node.name, node.device[-5:], node.attr["T"].type) for node in node
 """
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"}
     ran = subprocess.run(  # noqa: S603 - our own script
-        [sys.executable, "-c", script], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
+        [*fresh.python(), "-c", script], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
     )
     assert ran.stdout.splitlines()[-1] == "[('first', 'CPU:0', 19), ('second', 'CPU:1', 19)]"
 

@@ -5,13 +5,13 @@ import math
 import os
 import socket
 import subprocess
-import sys
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests import fresh
 from tests.tensorflow.calls.twins_replicas import FEATURES, RATE, STEPS, TARGETS, WEIGHTS
 
 ROOT = Path(__file__).parents[3]
@@ -83,7 +83,7 @@ def regression() -> Any:
 
 def started(script: str, *arguments: str, **env: str) -> Any:
     return subprocess.Popen(  # noqa: S603 - our own script
-        [sys.executable, "-W", "ignore", "-m", f"tests.tensorflow.{script}", *arguments],
+        [*fresh.python(), "-W", "ignore", "-m", f"tests.tensorflow.calls.{script}", *arguments],
         cwd=ROOT,
         env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2", **env},
         stdout=subprocess.PIPE,

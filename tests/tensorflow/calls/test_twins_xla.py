@@ -3,10 +3,10 @@
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests import fresh
 
 ROOT = Path(__file__).parents[3]
 PRODUCT = re.compile(r"= (\w+)\[.* (?:dot|convolution)\(.*op_name=\"([^\"]+)\"")
@@ -16,7 +16,7 @@ def compiled_products(low: str, folder: Path) -> dict[str, str]:
     """The dtype of every matrix product and convolution that XLA compiled, by the name of the op."""
     flags = f"--xla_dump_to={folder} --xla_dump_hlo_as_text"
     subprocess.run(  # noqa: S603 - our own script
-        [sys.executable, "-m", "tests.tensorflow.calls.twins_hlo", low],
+        [*fresh.python(), "-m", "tests.tensorflow.calls.twins_hlo", low],
         cwd=ROOT,
         env={**os.environ, "XLA_FLAGS": flags, "TF_CPP_MIN_LOG_LEVEL": "2"},
         check=True,

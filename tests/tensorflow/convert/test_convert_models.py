@@ -3,7 +3,6 @@
 import os
 import pickle
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,6 +12,7 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.framework import types_pb2
 from tensorflow.core.protobuf import saved_model_pb2
+from tests import fresh
 from tests.tensorflow.convert.convert_models import MODELS, Inputs, run
 
 import mixdown
@@ -44,7 +44,7 @@ def reloaded(cases: dict[str, Case]) -> dict[str, dict[str, Any]]:
     """What every converted model gives in a plain process."""
     folders = [str(case.converted) for case in cases.values()]
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
-    command = [sys.executable, "-W", "ignore", "-m", "tests.tensorflow.convert.convert_reload", *folders]
+    command = [*fresh.python(), "-W", "ignore", "-m", "tests.tensorflow.convert.convert_reload", *folders]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)  # noqa: S603 - our own interpreter
     assert done.returncode == 0, done.stderr[-3000:]
     return {

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests import fresh
 
 from mixdown.reports import Report
 
@@ -22,7 +22,7 @@ STORY = Path(__file__).with_name("process_story.py")
 def story() -> tuple[Report, list[str]]:
     """The report of the story, and what went to stderr in our name."""
     done = subprocess.run(  # noqa: S603 - our own interpreter
-        [sys.executable, str(STORY)],
+        [*fresh.python(), str(STORY)],
         capture_output=True,
         text=True,
         check=True,

@@ -3,7 +3,6 @@
 import gc
 import os
 import subprocess
-import sys
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,6 +12,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras
+from tests import fresh
 from tests.tensorflow.sessions.session_lab import close_sessions
 
 import mixdown
@@ -190,7 +190,7 @@ def test_optimizer_that_is_kept_but_never_used_is_spoken_of_at_the_end() -> None
     )
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
     done = subprocess.run(  # noqa: S603 - our own interpreter
-        [sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=True, timeout=300
+        [*fresh.python(), "-c", script], capture_output=True, text=True, env=environment, check=True, timeout=300
     )
     assert done.stderr.count("MixdownWarning") == 1
     assert "was never used" in done.stderr

@@ -16,6 +16,7 @@ from tensorflow.core.protobuf.rewriter_config_pb2 import RewriterConfig
 
 # Private: the class of all sessions. Checked on TensorFlow 2.16 to 2.21.
 from tensorflow.python.client.session import BaseSession
+from tests import fresh
 
 from mixdown.core import Policy
 from mixdown.tensorflow.sessions import hook
@@ -116,8 +117,9 @@ def float16_nodes(graph_def: Any) -> list[str]:
 
 def in_a_process_of_its_own(*arguments: str, **environment: str) -> str:
     """What Python prints when it is run with these arguments."""
+    python = [sys.executable] if environment else fresh.python()  # TensorFlow reads variables when it is imported
     done = subprocess.run(  # noqa: S603 - the tests' own scripts
-        [sys.executable, *arguments],
+        [*python, *arguments],
         cwd=Path(__file__).parents[3],
         env={**os.environ, **environment},
         capture_output=True,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from textwrap import dedent
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from benchmarks.oracle import theirs
+from tests import fresh
 from tests.tensorflow.graph_kit import (
     CPU,
     EYE,
@@ -173,7 +173,7 @@ def test_a_consumer_listed_before_its_producer_is_no_trouble() -> None:
         tf_optimizer.OptimizeGraph(config, meta, verbose=False)
     """)
     emulating = subprocess.run(  # noqa: S603 - our own words
-        [sys.executable, "-c", script],
+        [*fresh.python(), "-c", script],
         input=graph_def.SerializeToString(),
         capture_output=True,
         check=False,

@@ -3,13 +3,13 @@
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import keras
 import pytest
 import tensorflow as tf
+from tests import fresh
 from tests.tensorflow.loss_scaling.optimizers.keras3_resume import from_checkpoint, summary
 from tests.tensorflow.loss_scaling.optimizers.keras3_training import adam, compiled, contents, fit, wrapped
 
@@ -40,7 +40,7 @@ def test_a_run_resumed_in_a_new_process_equals_one_that_never_stopped(kind: str,
     paths, _, end = saved
     arguments = [kind, paths[kind], str(STOP), str(END), json.dumps(BAD)]
     run = subprocess.run(  # noqa: S603 - our own script
-        [sys.executable, "-m", "tests.tensorflow.loss_scaling.optimizers.keras3_resume", *arguments],
+        [*fresh.python(), "-m", "tests.tensorflow.loss_scaling.optimizers.keras3_resume", *arguments],
         cwd=ROOT,
         env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"},
         capture_output=True,

@@ -4,12 +4,12 @@ import json
 import os
 import socket
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests import fresh
 from tests.tensorflow.loss_scaling.optimizers.keras3_training import NAMES, plain_run
 
 ROOT = Path(__file__).parents[4]
@@ -79,7 +79,7 @@ def good(steps: int, bad: tuple[int, ...]) -> list[int]:
 
 def started(strategy: str, steps: int, bad: tuple[int, ...], *runs: str, **env: str) -> Any:
     command = [
-        sys.executable,
+        *fresh.python(),
         "-m",
         "tests.tensorflow.loss_scaling.optimizers.keras3_replicas",
         strategy,

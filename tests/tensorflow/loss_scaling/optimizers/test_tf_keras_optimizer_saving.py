@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras
+from tests import fresh
 from tests.tensorflow.loss_scaling.optimizers.tf_keras_training import (
     STYLES,
     bare,
@@ -57,7 +57,7 @@ def test_a_new_process_goes_on_as_if_nothing_had_happened(tmp_path: Path) -> Non
         books = json.loads(json.dumps(books_of(net.optimizer)))
         expected.append([[each.hex() for each in weights_of(net)], books])
     command = [
-        sys.executable,
+        *fresh.python(),
         "-m",
         "tests.tensorflow.loss_scaling.optimizers.tf_keras_resume",
         "6",

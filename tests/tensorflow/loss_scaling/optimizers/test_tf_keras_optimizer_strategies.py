@@ -4,11 +4,11 @@ import json
 import os
 import socket
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import fresh
 from tests.tensorflow.loss_scaling.optimizers.tf_keras_training import plain_run
 
 ROOT = Path(__file__).parents[4]
@@ -86,7 +86,7 @@ def style_of(run: str) -> str:
 
 def started(strategy: str, steps: int, bad: tuple[int, ...], *runs: str, **env: str) -> Any:
     command = [
-        sys.executable,
+        *fresh.python(),
         "-m",
         "tests.tensorflow.loss_scaling.optimizers.tf_keras_replicas",
         strategy,

@@ -3,13 +3,13 @@
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from tests import fresh
 
 from mixdown.tensorflow.loss_scaling.loss_scale import DynamicLossScale
 from mixdown.tensorflow.loss_scaling.optimizers.v1 import MixedPrecisionLossScaleOptimizer
@@ -23,7 +23,7 @@ SCRIPT = Path(__file__).with_name("v1_resume.py")
 
 def process(directory: Path, first: int, last: int) -> Any:
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONPATH": str(SCRIPT.parents[4] / "src")}
-    command = [sys.executable, str(SCRIPT), str(directory), str(first), str(last)]
+    command = [*fresh.python(), str(SCRIPT), str(directory), str(first), str(last)]
     done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)  # noqa: S603 - our script
     return json.loads(done.stdout.splitlines()[-1])
 

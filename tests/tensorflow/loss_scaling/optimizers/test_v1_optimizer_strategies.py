@@ -4,12 +4,12 @@ import json
 import os
 import socket
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests import fresh
 from tests.tensorflow.loss_scaling.optimizers.v1_training import W0, reference
 
 from mixdown.scaling import Law, after, start
@@ -26,7 +26,7 @@ TEN_OF_A_HUNDRED = [3, 4, 17, 30, 31, 32, 50, 77, 98, 99]
 def started(name: str, steps: int, bad: list[int], *forms: str, **variables: str) -> Any:
     paths = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONPATH": paths, **variables}
-    command = [sys.executable, str(SCRIPT), name, str(steps), json.dumps(bad), *forms]
+    command = [*fresh.python(), str(SCRIPT), name, str(steps), json.dumps(bad), *forms]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen(command, env=environment, **pipes)  # type: ignore[call-overload]  # noqa: S603 - our script
 
