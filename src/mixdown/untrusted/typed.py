@@ -60,7 +60,7 @@ def from_json_data(kind: type[T], data: object, place: str = "") -> T:
         MisfitError: a field is unknown, missing or of another type.
     """
     try:
-        return cast("T", _object_reader(kind)(data))
+        return cast("T", _object_reader(cast("Any", kind))(data))
     except MisfitError as misfit:
         raise MisfitError(" of ".join(filter(None, (misfit.place, place))), misfit.problem) from None
 
@@ -73,7 +73,7 @@ def _reader(hint: Any) -> Callable[[Any], Any]:  # noqa: ANN401 - annotations ar
     if hasattr(hint, "from_dict"):
         return cast("Callable[[Any], Any]", hint.from_dict)
     if is_dataclass(hint):
-        return _object_reader(hint)
+        return _object_reader(cast("Any", hint))
     if get_origin(hint) is tuple:
         return _tuple_reader(*get_args(hint))
     if get_origin(hint) is dict:
