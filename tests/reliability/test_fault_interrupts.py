@@ -49,7 +49,7 @@ TWINS = ("call_function", "current", "of", "_make", "_rewrite", "_admit", "colle
 SESSIONS = (
     "_extend_graph",
     "_sync",
-    "_sync_or_say_why_not",
+    "_choose_device",
     "sync",
     "_add_rewritten",
     "_add",
