@@ -49,7 +49,7 @@ TWINS = ("call_function", "call_twin", "current", "of", "_make", "_rewrite", "_a
 SESSIONS = (
     "_extend_graph",
     "_sync",
-    "_sync_or_say_why_not",
+    "_choose_device",
     "sync",
     "_add_rewritten",
     "_add",

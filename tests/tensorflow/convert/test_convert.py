@@ -218,7 +218,7 @@ def test_values_beyond_float16_are_told(tmp_path: Path) -> None:
 
 def test_model_in_which_nothing_can_be_low_is_told(tmp_path: Path) -> None:
     save(tmp_path, 2.0, lambda x, kernel: tf.exp(x) * kernel)
-    with pytest.warns(mixdown.MixdownWarning, match="Nothing in saved can be low"):
+    with pytest.warns(mixdown.MixdownWarning, match="Nothing in saved can run in 16 bits"):
         mixdown.convert_saved_model(tmp_path / "saved", tmp_path / "converted")
 
 

@@ -106,6 +106,6 @@ ADDED_NAMES = {
 @pytest.mark.parametrize("text", ADDED_NAMES)
 def test_names_that_were_added_become_the_users(text: str) -> None:
     error = tf.errors.UnknownError(None, None, text)
-    with pytest.raises(tf.errors.UnknownError) as raised, SessionTwin(POLICY).speaking_for_user():
+    with pytest.raises(tf.errors.UnknownError) as raised, SessionTwin(POLICY).with_users_names():
         raise error
     assert raised.value.message == ADDED_NAMES[text]

@@ -8,16 +8,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import tensorflow as tf
+from tensorflow.core.framework import graph_pb2
 
 from mixdown import __version__
 from mixdown.core import Policy
-from mixdown.errors import MixdownError
+from mixdown.errors import GraphError, MixdownError
 from mixdown.messages import warn
 from mixdown.reports import Report
 from mixdown.reports.build import graph_report
-from mixdown.tensorflow.convert import frozen, saved_model
+from mixdown.tensorflow.convert import saved_model
+from mixdown.tensorflow.convert.body_editor import BodyEditor
+from mixdown.tensorflow.convert.meta_graph import rewrite_meta_graph
 from mixdown.tensorflow.convert.staging import staged
-from mixdown.tensorflow.protos.files import is_dir, is_file
+from mixdown.tensorflow.convert.stored_values import store_constants
+from mixdown.tensorflow.protos.files import is_dir, is_file, proto_in
+from mixdown.tensorflow.protos.library import by_name
+from mixdown.tensorflow.protos.saved_names import sinks
+from mixdown.tensorflow.protos.signatures import LOW_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -26,6 +33,7 @@ if TYPE_CHECKING:
 
 PRECISIONS = ("float32", "low")
 Precision = Literal["float32", "low"]
+FEEDS = {"Placeholder", "PlaceholderV2", "PlaceholderWithDefault"}
 
 
 @dataclass(frozen=True)
@@ -65,10 +73,10 @@ def convert_saved_model(
     Args:
         src: the folder of a SavedModel, or a file with a GraphDef.
         dst: where the converted model goes.
-        policy: what may be low, and where; by default float16 on all devices, as it is not known where it will serve.
-        io: "low" lets signatures take and give 16 bits themselves.
-        weights: "low" stores variables and constants in 16 bits where nobody reads them in 32.
-        outputs: names of nodes of a frozen graph that keep their types, besides the nodes that nobody reads.
+        policy: what may run in 16 bits, and where; by default float16 on all devices, as it may serve on any.
+        io: "low" lets signatures take and return 16 bits themselves.
+        weights: "low" stores variables and constants in 16 bits where nothing reads them in float32.
+        outputs: names of nodes of a frozen graph that keep their types, besides the nodes that no other reads.
         overwrite: replace what is at `dst`.
 
     Raises:
@@ -78,10 +86,10 @@ def convert_saved_model(
     """
     source, target, policy = Path(src), Path(dst), policy or Policy(devices="all")
     _check(source, target, {"io": io, "weights": weights})
-    if is_dir(source):
-        _refuse(outputs, "outputs is for frozen graphs: a SavedModel has signatures, which say its outputs.")
-    else:
-        _refuse(io == "low", "io='low' is for SavedModels: a frozen graph has no signature that could say so.")
+    if is_dir(source) and outputs:
+        raise MixdownError("outputs is for frozen graphs: a SavedModel has signatures, which say its outputs.")
+    if not is_dir(source) and io == "low":
+        raise MixdownError("io='low' is for SavedModels: a frozen graph has no signature that could say so.")
     low_weights = weights == "low"
     with _naming(target), staged(target, overwrite=overwrite) as folder:
         made = folder / target.name
@@ -90,7 +98,7 @@ def convert_saved_model(
             plans, warnings, (variables, _, constants) = done
             page = Path(target.name, "assets.extra", "mixdown-report.html")
         else:
-            plan, constants = frozen.convert(source, made, policy, outputs, low_weights=low_weights)
+            plan, constants = _convert_frozen(source, made, policy, outputs, low_weights=low_weights)
             plans, warnings, variables = {"graph": plan}, (), ()
             page = Path(f"{target.name}.mixdown-report.html")
         report = _report(source.name, plans, warnings)
@@ -100,6 +108,27 @@ def convert_saved_model(
     for warning in report.warnings:
         warn(warning)
     return Conversion(target, report, variables, constants, target.parent / page)
+
+
+def _convert_frozen(
+    source: Path, target: Path, policy: Policy, outputs: Sequence[str], *, low_weights: bool
+) -> tuple[Plan, int]:
+    """Convert a GraphDef from file to file; returns its plan, and how many constants are stored in 16 bits."""
+    graph_def = proto_in(source, graph_pb2.GraphDef, "holds no GraphDef")
+    if not graph_def.node:
+        raise GraphError(f"The GraphDef in {str(source)!r} has no nodes. A saved_model.pb is converted by its folder.")
+    if missing := sorted(set(outputs) - {node.name for node in graph_def.node}):
+        raise GraphError(f"The graph has no node {', '.join(map(repr, missing))} that could be an output.")
+    ends = {*sinks(graph_def), *outputs}
+    feeds = {node.name for node in graph_def.node if node.op in FEEDS}
+    plans = rewrite_meta_graph(graph_def, policy, roots=(), preserved=feeds, outputs=ends)
+    library, count = by_name(graph_def), 0
+    for proto in (graph_def, *library.values()) if low_weights else ():
+        editor = BodyEditor(proto, library, LOW_TYPES[policy.low])
+        count += store_constants(editor, ends | feeds if proto is graph_def else set())
+        editor.finish()
+    target.write_bytes(graph_def.SerializeToString(deterministic=True))
+    return plans[""], count
 
 
 @contextmanager
@@ -113,7 +142,7 @@ def _naming(target: Path) -> Iterator[None]:
 
 def _report(name: str, plans: Mapping[str, Plan], warnings: Sequence[str]) -> Report:
     if not any(plan.changes_anything for plan in plans.values()):
-        nothing = f"Nothing in {name} can be low under this policy: the converted model computes as before."
+        nothing = f"Nothing in {name} can run in 16 bits under this policy: the converted model computes as before."
         warnings = [*warnings, nothing]
     versions = {"mixdown": __version__, "tensorflow": tf.__version__}
     graphs = tuple(graph_report(plan, graph, "graph") for graph, plan in plans.items())
@@ -128,8 +157,3 @@ def _check(source: Path, target: Path, options: dict[str, str]) -> None:
         raise MixdownError(f"There is no model at {str(source)!r}: give the folder of a SavedModel, or a .pb file.")
     if source.resolve() in (target.resolve(), *target.resolve().parents):
         raise MixdownError(f"{str(target)!r} lies in the model to convert: write the converted model somewhere else.")
-
-
-def _refuse(wrong: object, message: str) -> None:
-    if wrong:
-        raise MixdownError(message)

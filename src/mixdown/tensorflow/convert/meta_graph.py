@@ -11,20 +11,9 @@ from typing import TYPE_CHECKING, Any
 from mixdown.core import make_plan
 from mixdown.errors import PolicyError
 from mixdown.tensorflow.machine.devices import default_type
-from mixdown.tensorflow.protos import signatures
+from mixdown.tensorflow.protos import library, signatures
 from mixdown.tensorflow.protos.bodies import CALLS, function_body, graph_body, reachable
 from mixdown.tensorflow.protos.cast_node import cast_node
-from mixdown.tensorflow.protos.library import (
-    by_name,
-    callees_first,
-    mentioned,
-    output_types,
-    referenced,
-    rename_calls,
-    rename_partners,
-    replace_all,
-    unused,
-)
 from mixdown.tensorflow.reading.read import KEEP_MARK, read
 from mixdown.tensorflow.runtime.gc_pause import collector_paused
 from mixdown.tensorflow.shapes.variable_handles import handles_of_arguments
@@ -61,14 +50,14 @@ def rewrite_meta_graph(
     """
     _refuse_idle_overrides(graph_def, policy)
     marked = _protect_custom_gradients(graph_def)
-    library = by_name(graph_def)
-    functions = _ConvertedFunctions(library, policy.low)
-    known = sorted(library.keys() & roots)
+    originals = library.by_name(graph_def)
+    functions = _ConvertedFunctions(originals, policy.low)
+    known = sorted(originals.keys() & roots)
     with collector_paused():  # a function that is called reaches fewer others than its caller, and comes first
-        known.sort(key=lambda name: len(reachable(function_body(library[name]), library)))
+        known.sort(key=lambda name: len(reachable(function_body(originals[name]), originals)))
         plans = {root: _rewrite_root(root, functions, policy) for root in known}
         plans[""] = _rewrite_graph(graph_def, functions, policy, preserved, outputs)
-    replace_all(graph_def.library.function, functions.library(graph_def.node, roots, graph_def.library))
+    library.replace_all(graph_def.library.function, functions.library(graph_def.node, roots, graph_def.library))
     for node in (node for node in nodes_of(graph_def) if node.name in marked and node.attr[KEEP_MARK].b):
         del node.attr[KEEP_MARK]
     return plans
@@ -95,21 +84,21 @@ def _rewrite_graph(
 ) -> Plan:
     named = [node for node in graph_def.node if node.name in outputs - preserved]
     # Calls return float32 as it is: the functions themselves cast.
-    carried = {n.name for n in named if n.op not in CALLS and len(output_types(n, functions.originals)) == 1}
+    carried = {n.name for n in named if n.op not in CALLS and len(library.output_types(n, functions.originals)) == 1}
     plan, outermost, families = _rewrite(graph_body(graph_def), functions, preserved | (outputs - carried), policy)
     if plan.changes_anything:
-        rename_calls(outermost.node, functions.add(families))
+        library.rename_calls(outermost.node, functions.add(families))
         _carry_back(outermost, carried, policy, functions.originals)
         del graph_def.node[:]
         graph_def.node.extend(outermost.node)
     return plan
 
 
-def _carry_back(graph_def: Any, outputs: set[str], policy: Policy, library: Mapping[str, Any]) -> None:
+def _carry_back(graph_def: Any, outputs: set[str], policy: Policy, originals: Mapping[str, Any]) -> None:
     """Give outputs that have become low another name, and their name to a cast to float32."""
     low, taken = signatures.LOW_TYPES[policy.low], {node.name for node in graph_def.node}
-    lowered = [n for n in graph_def.node if n.name in outputs and output_types(n, library) == [low]]
-    names = {node.name: unused(f"{node.name}__{policy.low}", taken) for node in lowered}
+    lowered = [n for n in graph_def.node if n.name in outputs and library.output_types(n, originals) == [low]]
+    names = {node.name: library.unused(f"{node.name}__{policy.low}", taken) for node in lowered}
     for node in graph_def.node:
         for index, text in enumerate(node.input):
             node.input[index] = names.get(text.removesuffix(":0"), text)
@@ -148,29 +137,29 @@ class _ConvertedFunctions:
         """
         originals = {twin.signature.name: name for family in families for name, twin in family.items()}
         names: dict[str, str] = {}
-        for original in callees_first({name: self.originals[name] for name in originals.values()}):
+        for original in library.callees_first({name: self.originals[name] for name in originals.values()}):
             for twin in (family[original] for family in families if original in family):
-                rename_calls(twin.node_def, names)
+                library.rename_calls(twin.node_def, names)
                 key = (original, _content(twin, original, originals))
                 is_root = original == root and twin is families[0][root]
                 if is_root or key not in self._names:
-                    self._names[key] = root if is_root else unused(f"{original}__{self.low}", self._taken)
+                    self._names[key] = root if is_root else library.unused(f"{original}__{self.low}", self._taken)
                     self._written[self._names[key]] = twin
                 names[twin.signature.name] = self._names[key]
                 twin.signature.name = self._names[key]
         for name in names.values():
             if name in self._written:
-                rename_partners(self._written[name], names)
+                library.rename_partners(self._written[name], names)
         return names
 
-    def library(self, nodes: Iterable[Any], roots: Iterable[str], library: Any) -> list[Any]:
+    def library(self, nodes: Iterable[Any], roots: Iterable[str], saved: Any) -> list[Any]:
         """All functions of the model: the rewritten, and the originals that are not replaced or still referred to."""
         functions = {**self.originals, **self._written}
         replaced = {original for original, _ in self._names} - self._written.keys()
-        found = {*roots, *mentioned(nodes), *(functions.keys() - replaced)}
-        found.update(name for pair in library.gradient for name in (pair.function_name, pair.gradient_func))
-        found.update(gradient.gradient_func for gradient in library.registered_gradients)
-        used = referenced(found, functions, partners=True)
+        found = {*roots, *library.mentioned(nodes), *(functions.keys() - replaced)}
+        found.update(name for pair in saved.gradient for name in (pair.function_name, pair.gradient_func))
+        found.update(gradient.gradient_func for gradient in saved.registered_gradients)
+        used = library.referenced(found, functions, partners=True)
         return [function for name, function in functions.items() if name in used]
 
 
@@ -179,7 +168,7 @@ def _content(function: Any, original: str, originals: Mapping[str, str]) -> byte
     copy = type(function)()
     copy.CopyFrom(function)
     copy.signature.name = original
-    rename_partners(copy, originals)
+    library.rename_partners(copy, originals)
     return copy.SerializeToString(deterministic=True)
 
 

@@ -7,48 +7,41 @@ stay what they are. With 16-bit weights the checkpoint is rewritten too. All oth
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from tensorflow.core.protobuf import saved_model_pb2
-
-from mixdown.errors import GraphError, MixdownError
+from mixdown.errors import MixdownError
 from mixdown.tensorflow.convert import stored_values
 from mixdown.tensorflow.convert.meta_graph import note_new_kinds, rewrite_meta_graph
 from mixdown.tensorflow.convert.signatures import lower_signatures
 from mixdown.tensorflow.convert.weights import Stored, store_low
 from mixdown.tensorflow.protos import signatures
 from mixdown.tensorflow.protos.bodies import function_body, graph_body, reachable
-from mixdown.tensorflow.protos.files import copied, proto_in
+from mixdown.tensorflow.protos.files import SAVED_MODEL, SAVED_MODEL_TEXT, copied, saved_model_in
 from mixdown.tensorflow.protos.library import by_name
 from mixdown.tensorflow.protos.saved_names import asked_for, outputs, refuse_dangling
 from mixdown.tensorflow.runtime.private import fingerprinting_utils
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from mixdown.core import Plan, Policy
 
-BINARY, TEXT, SPLIT = "saved_model.pb", "saved_model.pbtxt", "saved_model.cpb"
 VARIABLES = ("variables", "variables")  # the folder of the checkpoint, and its name in there
 
 
-class ConvertedModel(NamedTuple):
-    """What became of a SavedModel."""
-
-    plans: Mapping[str, Plan]  # by the name of the graph or function
-    warnings: Sequence[str]
-    stored: Stored
-
-
-def convert(source: Path, target: Path, policy: Policy, *, low_io: bool, low_weights: bool) -> ConvertedModel:
+def convert(
+    source: Path, target: Path, policy: Policy, *, low_io: bool, low_weights: bool
+) -> tuple[dict[str, Plan], list[str], Stored]:
     """Convert a SavedModel into a folder that does not exist yet.
 
+    Returns:
+        The plans by the names of graphs and functions, warnings, and what is stored in 16 bits.
+
     Raises:
-        MixdownError: the folder holds no SavedModel, or one that has several graphs, for low weights.
-        GraphError: the model is broken.
+        MixdownError: the SavedModel has several graphs, for low weights.
+        GraphError: there is no SavedModel, or it is broken.
     """
-    model = _read(source)
+    model = saved_model_in(source)
     if low_weights and len(model.meta_graphs) > 1:
         raise MixdownError(
             f"{str(source)!r} holds {len(model.meta_graphs)} graphs that share their variables: "
@@ -59,32 +52,14 @@ def convert(source: Path, target: Path, policy: Policy, *, low_io: bool, low_wei
     for meta_graph in model.meta_graphs:
         refuse_dangling(meta_graph)
         plans |= _rewrite(meta_graph, policy, warnings, low_io=low_io)
-    copied(source, target, _ignored(low_weights=low_weights))
+    written = (SAVED_MODEL, SAVED_MODEL_TEXT, "fingerprint.pb", *([f"{VARIABLES[1]}.*"] if low_weights else []))
+    copied(source, target, shutil.ignore_patterns(*written))
     stored = _store_weights(model.meta_graphs[0], source, target, policy, warnings) if low_weights else Stored()
     for meta_graph in model.meta_graphs:
         note_new_kinds(meta_graph)
-    (target / BINARY).write_bytes(model.SerializeToString(deterministic=True))
+    (target / SAVED_MODEL).write_bytes(model.SerializeToString(deterministic=True))
     fingerprinting_utils.write_fingerprint(str(target))
-    return ConvertedModel(plans, warnings, stored)
-
-
-def _read(source: Path) -> Any:
-    for name in (BINARY, TEXT):
-        if (source / name).is_file():
-            return _parsed(source, name)
-    if (source / SPLIT).is_file():
-        raise MixdownError(f"The SavedModel in {str(source)!r} is split into chunks ({SPLIT}): save it in one piece.")
-    raise MixdownError(f"There is no SavedModel in {str(source)!r}: it has neither {BINARY} nor {TEXT}.")
-
-
-def _parsed(source: Path, name: str) -> Any:
-    try:
-        model = proto_in(source / name, saved_model_pb2.SavedModel, "holds no SavedModel")
-    except GraphError as broken:
-        raise GraphError(f"The SavedModel in {str(source)!r} is broken: {broken}") from None
-    if not model.meta_graphs:
-        raise GraphError(f"The SavedModel in {str(source)!r} is broken: there is no graph in it.")
-    return model
+    return plans, warnings, stored
 
 
 def _rewrite(meta_graph: Any, policy: Policy, warnings: list[str], *, low_io: bool) -> dict[str, Plan]:
@@ -106,11 +81,6 @@ def _outermost(graph_def: Any, roots: set[str]) -> list[str]:
     called = set(reachable(graph_body(graph_def), library))
     called.update(name for root in known for name in reachable(function_body(library[root]), library))
     return [name for name in known if name not in called]
-
-
-def _ignored(*, low_weights: bool) -> Any:
-    written = (BINARY, TEXT, "fingerprint.pb")
-    return shutil.ignore_patterns(*written, *([f"{VARIABLES[1]}.*"] if low_weights else []))
 
 
 def _store_weights(meta_graph: Any, source: Path, target: Path, policy: Policy, warnings: list[str]) -> Stored:

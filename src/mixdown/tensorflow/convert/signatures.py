@@ -36,7 +36,7 @@ def lower_signatures(meta_graph: Any, low: int) -> list[str]:
 
 
 def _signature_functions(meta_graph: Any) -> list[str]:
-    """The functions behind `loaded.signatures`, for those who load the model as Python objects."""
+    """The functions that `tf.saved_model.load(...).signatures` holds."""
     nodes = meta_graph.object_graph_def.nodes
     homes = [nodes[child.node_id] for root in nodes[:1] for child in root.children if child.local_name == "signatures"]
     found = [nodes[child.node_id] for home in homes for child in home.children]

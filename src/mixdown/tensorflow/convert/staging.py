@@ -52,7 +52,7 @@ def _prefix(target: Path) -> str:
 
 
 def _locked_folder(target: Path) -> tuple[Path, int]:
-    """A new folder, locked for as long as this process lives: so a leftover can be told from work that goes on."""
+    """A new folder, locked for as long as this process lives: a leftover of another process is not."""
     while True:
         folder = Path(mkdtemp(SUFFIX, _prefix(target), target.parent))
         lock = _lock(folder)

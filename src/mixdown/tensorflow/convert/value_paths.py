@@ -14,7 +14,8 @@ from tensorflow.core.framework import types_pb2
 
 from mixdown.core.disjoint_sets import DisjointSets
 from mixdown.tensorflow.convert.body_editor import Reader
-from mixdown.tensorflow.protos.bodies import CALLS, LOOPS, PREDICATED, calls, followed
+from mixdown.tensorflow.protos.bodies import LOOPS, PREDICATED, calls, followed
+from mixdown.tensorflow.protos.library import output_types
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
@@ -100,8 +101,14 @@ class HandleFamilies:
             self.note((body, sources[0]), "writes", Reader(body, index, 1))
         elif node.op not in ANY_TYPE:
             for source in sources:
-                if _is_handle(editor, source):
+                if self._type(editor, source) == types_pb2.DT_RESOURCE:
                     self.note((body, source), "spoiled")
+
+    def _type(self, editor: BodyEditor, source: Source) -> int:
+        node, port = source
+        if node < 0:
+            return editor.body.arguments[-1 - node][1]
+        return output_types(editor.nodes[node], self.library)[port]
 
     def _call(self, body: str, editor: BodyEditor, index: int, callee: str) -> None:
         node, sources, inside = editor.nodes[index], editor.inputs[index], self.editors[callee]
@@ -116,16 +123,6 @@ class HandleFamilies:
                 self.join((body, (index, port)), (callee, inside.results[port]))
                 if node.op in LOOPS:
                     self.join((body, (index, port)), (callee, (-1 - port, 0)))
-
-
-def _is_handle(editor: BodyEditor, source: Source) -> bool:
-    node, port = source
-    if node < 0:
-        return editor.body.arguments[-1 - node][1] == types_pb2.DT_RESOURCE
-    maker = editor.nodes[node]
-    passes = maker.op == "Identity" and maker.attr["T"].type == types_pb2.DT_RESOURCE
-    returned = maker.attr["T" if maker.op in LOOPS else "Tout"].list.type if maker.op in CALLS else ()
-    return maker.op == "VarHandleOp" or passes or (port < len(returned) and returned[port] == types_pb2.DT_RESOURCE)
 
 
 class ValuePath(NamedTuple):

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tensorflow.core.framework import graph_debug_info_pb2, graph_pb2
-from tensorflow.core.protobuf import saved_model_pb2
 
 from mixdown.errors import GraphError
-from mixdown.tensorflow.protos.files import is_dir, is_file, proto_in
+from mixdown.tensorflow.protos import files
 from mixdown.tensorflow.protos.saved_names import sinks, tensor_names
 from mixdown.tensorflow.protos.wiring import node_name
 
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
     from pathlib import Path
 
-SAVED_MODEL = "saved_model"
 DEBUG_INFO = "debug/saved_model_debug_info.pb"
 """Where a SavedModel keeps source lines, if it was saved with `tf.saved_model.SaveOptions(save_debug_info=True)`."""
 
@@ -44,42 +42,37 @@ def load(path: Path, signatures: Collection[str] = ()) -> list[StoredGraph]:
     Raises:
         GraphError: there is no such file, it holds something else, or it has no such signature.
     """
-    folder = path.parent if path.stem == SAVED_MODEL else path
-    if is_dir(folder):
+    folder = path.parent if path.name in (files.SAVED_MODEL, files.SAVED_MODEL_TEXT) else path
+    if files.is_dir(folder):
         return _signatures(folder, signatures)
     if signatures:
         raise GraphError(f"{path} is no SavedModel, so it has no signatures.")
-    graph_def = _parse(path, graph_pb2.GraphDef, "a GraphDef")
+    if not files.is_file(path):
+        raise GraphError(f"There is no file {str(path)!r}.")
+    graph_def = files.proto_in(path, graph_pb2.GraphDef, "does not hold a GraphDef")
     return [StoredGraph(path.name, graph_def, (), sinks(graph_def))]
 
 
 def _signatures(folder: Path, wanted: Collection[str]) -> list[StoredGraph]:
-    files = [folder / f"{SAVED_MODEL}{ending}" for ending in (".pb", ".pbtxt")]
-    file = next((file for file in files if file.is_file()), None)
-    if file is None:
-        raise GraphError(f"{folder} is no SavedModel: it has no {files[0].name}.")
-    saved = _parse(file, saved_model_pb2.SavedModel, "a SavedModel")
-    if not saved.meta_graphs:
-        raise GraphError(f"{str(file)!r} does not hold a SavedModel: there is no graph in it.")
-    meta = max(saved.meta_graphs, key=lambda meta: "serve" in meta.meta_info_def.tags)
+    metas = files.saved_model_in(folder).meta_graphs
+    meta = max(metas, key=lambda meta: "serve" in meta.meta_info_def.tags)
     known = sorted(name for name in meta.signature_def if not name.startswith(INTERNAL))
     if unknown := sorted(set(wanted) - set(known)):
         raise GraphError(f"{folder} has no signature {', '.join(unknown)}; it has {', '.join(known) or 'none'}.")
     if not known:
         raise GraphError(f"{folder} has no signatures: save it with tf.saved_model.save(..., signatures=...).")
-    lines = folder / DEBUG_INFO
-    debug_info = _parse(lines, graph_debug_info_pb2.GraphDebugInfo, "debug info") if is_file(lines) else None
-    stored = [_signature(name, meta) for name in known if not wanted or name in wanted]
-    return [one._replace(debug_info=debug_info) for one in stored]
+    lines, kind = folder / DEBUG_INFO, graph_debug_info_pb2.GraphDebugInfo
+    debug_info = files.proto_in(lines, kind, "does not hold debug info") if files.is_file(lines) else None
+    return [_signature(name, meta, debug_info) for name in known if not wanted or name in wanted]
 
 
-def _signature(name: str, meta: Any) -> StoredGraph:
+def _signature(name: str, meta: Any, debug_info: Any) -> StoredGraph:
     signature = meta.signature_def[name]
     feeds, fetches = (
         tuple(sorted({name for info in ends.values() for name in tensor_names(info) if name}))
         for ends in (signature.inputs, signature.outputs)
     )
-    return StoredGraph(name, pruned(meta.graph_def, fetches), feeds, fetches)
+    return StoredGraph(name, pruned(meta.graph_def, fetches), feeds, fetches, debug_info)
 
 
 def pruned(graph_def: Any, fetches: Iterable[str]) -> Any:
@@ -93,9 +86,3 @@ def pruned(graph_def: Any, fetches: Iterable[str]) -> Any:
         needed |= before
     kept = [node for node in graph_def.node if node.name in needed]
     return graph_pb2.GraphDef(node=kept, library=graph_def.library, versions=graph_def.versions)
-
-
-def _parse(path: Path, kind: Any, what: str) -> Any:
-    if not is_file(path):
-        raise GraphError(f"There is no file {str(path)!r}.")
-    return proto_in(path, kind, f"does not hold {what}")

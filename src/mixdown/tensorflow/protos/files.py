@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from google.protobuf import text_format  # type: ignore[import-untyped]  # its types are a package of their own
 from google.protobuf.message import DecodeError, EncodeError  # type: ignore[import-untyped]  # likewise
+from tensorflow.core.protobuf import saved_model_pb2
 
 from mixdown.errors import GraphError, MixdownError
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TEXT_ENDING = ".pbtxt"
+SAVED_MODEL, SAVED_MODEL_TEXT, SAVED_MODEL_CHUNKS = "saved_model.pb", "saved_model.pbtxt", "saved_model.cpb"
 
 
 def proto_in(path: Path, kind: Any, complaint: str) -> Any:
@@ -41,6 +43,30 @@ def proto_in(path: Path, kind: Any, complaint: str) -> Any:
         raise GraphError(f"{str(path)!r} {complaint}: it nests too deeply.") from None
     except (DecodeError, EncodeError, text_format.ParseError, UnicodeDecodeError) as error:
         raise GraphError(f"{str(path)!r} {complaint}: {error}.") from None
+
+
+def saved_model_in(folder: Path) -> Any:
+    """The SavedModel in a folder, as a message with at least one graph.
+
+    Raises:
+        GraphError: there is none, or it is broken, or split into several files.
+    """
+    file = next((folder / name for name in (SAVED_MODEL, SAVED_MODEL_TEXT) if (folder / name).is_file()), None)
+    if file is None and (folder / SAVED_MODEL_CHUNKS).is_file():
+        raise GraphError(
+            f"The SavedModel in {str(folder)!r} is split into chunks ({SAVED_MODEL_CHUNKS}): save it in one piece."
+        )
+    if file is None:
+        raise GraphError(
+            f"There is no SavedModel in {str(folder)!r}: it has neither {SAVED_MODEL} nor {SAVED_MODEL_TEXT}."
+        )
+    try:
+        model = proto_in(file, saved_model_pb2.SavedModel, "holds no SavedModel")
+    except GraphError as broken:
+        raise GraphError(f"The SavedModel in {str(folder)!r} is broken: {broken}") from None
+    if not model.meta_graphs:
+        raise GraphError(f"The SavedModel in {str(folder)!r} is broken: there is no graph in it.")
+    return model
 
 
 def is_file(path: Path) -> bool:

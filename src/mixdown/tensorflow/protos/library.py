@@ -59,8 +59,9 @@ def referenced(names: Iterable[str], functions: Mapping[str, Any], *, partners: 
     for name in queue:
         function = functions[name]
         more = mentioned(function.node_def) | (set(partners_of(function).values()) if partners else set())
-        queue.extend(sorted(more & functions.keys() - found))
-        found.update(queue)
+        fresh = sorted(more & functions.keys() - found)
+        queue.extend(fresh)
+        found.update(fresh)
     return found
 
 

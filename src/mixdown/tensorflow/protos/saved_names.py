@@ -49,7 +49,7 @@ def outputs(meta_graph: Any) -> set[str]:
 
 def sinks(graph_def: Any) -> tuple[str, ...]:
     """The names of the nodes that no other node reads or waits for."""
-    read = {node_name(text) for node in graph_def.node for text in node.input}
+    read = {source(text)[0] for node in graph_def.node for text in node.input}
     return tuple(node.name for node in graph_def.node if node.name not in read)
 
 
@@ -77,17 +77,11 @@ def _nodes(meta_graph: Any, names: set[str]) -> set[str]:
     return set(map(node_name, names)) & {node.name for node in meta_graph.graph_def.node}
 
 
-def variables(meta_graph: Any) -> Iterator[Any]:
+def variables(meta_graph: Any) -> list[Any]:
     """The variables that the graph's collections describe."""
-    for key in VARIABLES:
-        if key in meta_graph.collection_def:
-            for text in meta_graph.collection_def[key].bytes_list.value:
-                yield _variable(text)
-
-
-def _variable(text: bytes) -> Any:
+    collections = [meta_graph.collection_def[key] for key in VARIABLES if key in meta_graph.collection_def]
     try:
-        return variable_pb2.VariableDef.FromString(text)
+        return [variable_pb2.VariableDef.FromString(text) for each in collections for text in each.bytes_list.value]
     except DecodeError:
         raise GraphError("A collection of variables holds something else.") from None
 

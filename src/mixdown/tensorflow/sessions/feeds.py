@@ -61,7 +61,7 @@ class FedCallable:
             _as_low(self._twin, np.asarray(values[position]), self._feeds[position]) if low else values[position]
             for position, _, low in self._more
         ]
-        with self._twin.speaking_for_user():
+        with self._twin.with_users_names():
             return self._callable(*values, *more, **keywords)
 
 

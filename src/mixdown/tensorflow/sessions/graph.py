@@ -35,13 +35,13 @@ class Split(NamedTuple):
     """Where the twin keeps the outputs of a node that was split."""
 
     node: str  # the node that computes them
-    low: tuple[bool, ...]  # per output, whether it comes out low
-    full: tuple[str, ...]  # per output, the tensor for those who read it full
+    low: tuple[bool, ...]  # per output, whether it is low
+    full: tuple[str, ...]  # per output, the tensor that holds it in float32
 
 
 @dataclass(frozen=True)
 class Layout:
-    """What became of the user's nodes so far: it grows with the graph, and nothing in it ever changes."""
+    """Where the twin keeps the user's nodes that it has: it grows with the graph, and nothing in it ever changes."""
 
     lowered: Mapping[str, frozenset[str]] = field(default_factory=dict)  # node -> its type attributes that are low
     splits: Mapping[str, Split] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class Layout:
         """The tensor of the twin that holds the user's tensor as the user knows it."""
         split = self.splits.get(name)
         # Gradients of functional control flow add outputs to nodes that may be imported already: TensorFlow cannot run
-        # that, with or without a twin, and says so when it meets the name.
+        # that, with or without a twin, and raises an error when it meets the name.
         return f"{name}:{port}" if split is None or port >= len(split.full) else split.full[port]
 
     def doubles(self, name: str, port: int) -> list[tuple[str, int, bool]]:
@@ -65,7 +65,7 @@ class Layout:
 
 
 class NewNodes(NamedTuple):
-    """New nodes of the outermost graph, with what a plan says of them."""
+    """New nodes of the outermost graph, with what a plan decides about them."""
 
     nodes: Sequence[tuple[Any, Any]]  # each as the user made it, and with low types and calls of twins
     low_inputs: Collection[tuple[str, int]] = frozenset()  # node and position

@@ -46,14 +46,7 @@ class SettledPlan(NamedTuple):
 def settle(
     reading: Reading, plan: Plan, imported: Collection[str], lowered: Mapping[str, Collection[str]]
 ) -> SettledPlan:
-    """Keep every imported node as it is.
-
-    Args:
-        reading: what the plan was made of.
-        plan: what to do if the graph had come at once.
-        imported: the nodes that the session has.
-        lowered: of these, the ones with 16-bit type attributes, and the names of these attributes.
-    """
+    """The plan, except that imported nodes stay as they are; `lowered` has their type attributes that are low."""
     graph, paints = plan.graph, list(plan.paints)
     fixed = _imported_paints(reading, graph, imported, lowered)
     for site, paint in fixed.items():

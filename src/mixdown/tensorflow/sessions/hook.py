@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import gc
 from threading import Lock
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakSet
 
 import tensorflow as tf
@@ -29,24 +29,11 @@ if TYPE_CHECKING:
 _TWIN = "_mixdown_twin"
 
 
-class _Hooks(NamedTuple):
-    """TensorFlow's own methods, and those that stand in for them."""
-
-    originals: dict[str, Any]
-    replacements: dict[str, Any]
-
-
-_hooks: _Hooks | None = None
+_hooks: tuple[dict[str, Any], dict[str, Any]] | None = None  # TensorFlow's own methods by name, and ours
 _twinned: WeakSet[Any] = WeakSet()
 _left_alone: WeakKeyDictionary[Any, str] = WeakKeyDictionary()  # session -> why it runs float32
+_current_policy: Callable[[], Policy | None] | None = None  # as `install` was given it
 _lock = Lock()
-
-
-def _no_policy() -> Policy | None:
-    return None
-
-
-_current_policy: Callable[[], Policy | None] = _no_policy
 
 
 def install(current_policy: Callable[[], Policy | None]) -> None:
@@ -55,25 +42,20 @@ def install(current_policy: Callable[[], Policy | None]) -> None:
     Args:
         current_policy: the policy in force where and when a session is made, None to leave it alone.
     """
-    global _current_policy  # noqa: PLW0603 - TensorFlow's class is patched once for the whole process
+    global _hooks, _current_policy  # noqa: PLW0603 - TensorFlow's class is patched once for the whole process
     with _lock:
         _current_policy = current_policy
-        if _hooks is None:
-            _put_in()
-
-
-def _put_in() -> None:
-    """Patch TensorFlow's class, or leave it as it was if that is interrupted."""
-    global _hooks  # noqa: PLW0603 - see install
-    originals = {name: getattr(BaseSession, name) for name in ("__init__", *_METHODS)}
-    replacements = {name: _replace(name, originals[name]) for name in _METHODS}
-    hooks = _Hooks(originals, {"__init__": _replace_init(originals["__init__"]), **replacements})
-    try:
-        _patch(hooks.replacements)
-        _hooks = hooks
-    finally:
-        if _hooks is None:
-            _patch(originals)
+        if _hooks is not None:
+            return
+        originals = {name: getattr(BaseSession, name) for name in ("__init__", *_METHODS)}
+        ours = {name: _replace(originals[name], method) for name, method in _METHODS.items()}
+        ours["__init__"] = _replace_init(originals["__init__"])
+        try:
+            _patch(ours)
+            _hooks = originals, ours
+        finally:
+            if _hooks is None:  # it was interrupted
+                _patch(originals)
 
 
 def uninstall() -> bool:
@@ -84,14 +66,15 @@ def uninstall() -> bool:
     """
     global _hooks, _current_policy  # noqa: PLW0603 - see install
     with _lock:
-        _current_policy = _no_policy
+        _current_policy = None
         if _hooks is None:
             return True
         if any(not session._closed for session in _twinned):
             return False
-        if any(getattr(BaseSession, name) is not ours for name, ours in _hooks.replacements.items()):
-            return False  # somebody wrapped ours: taking them out would take theirs out as well
-        _patch(_hooks.originals)
+        originals, replacements = _hooks
+        if any(getattr(BaseSession, name) is not ours for name, ours in replacements.items()):
+            return False  # other code wrapped ours: removing ours would remove that as well
+        _patch(originals)
         _hooks = None
         return True
 
@@ -105,7 +88,7 @@ def sessions_exist() -> bool:
     """Whether there is an open session that runs float32 and will go on to do so."""
     if not mixed_precision_global_state.non_mixed_precision_session_created():
         return False  # none was ever made, so there is no need to look at every object
-    return _is_one_open() and (gc.collect() == 0 or _is_one_open())  # what nobody can reach any more does not count
+    return _is_one_open() and (gc.collect() == 0 or _is_one_open())  # garbage does not count
 
 
 def _is_one_open() -> bool:
@@ -124,9 +107,8 @@ def _twin_of(session: Any) -> SessionTwin | None:
     return getattr(session, _TWIN, None)
 
 
-def _replace(name: str, original: Any) -> Any:
-    """Our method of that name: sessions that run a twin get ours, others TensorFlow's."""
-    ours = _METHODS[name]
+def _replace(original: Any, ours: Any) -> Any:
+    """A method that is ours for sessions that run a twin, and TensorFlow's for others."""
 
     @functools.wraps(original)
     def method(session: Any, *arguments: Any, **keywords: Any) -> Any:
@@ -139,11 +121,11 @@ def _replace(name: str, original: Any) -> Any:
 
 
 def _replace_init(original: Any) -> Any:
-    """Our constructor: it makes the session underneath on a twin if there is a policy and nothing speaks against it."""
+    """A constructor that makes the session underneath on a twin if there is a policy."""
 
     @functools.wraps(original)
     def init(session: Any, target: Any = "", graph: Any = None, config: Any = None) -> None:
-        policy = _current_policy()
+        policy = _current_policy() if _current_policy else None
         if policy is None or not (graph is None or isinstance(graph, tf.Graph)):
             original(session, target, graph, config)
             return
@@ -151,7 +133,8 @@ def _replace_init(original: Any) -> Any:
         twin = SessionTwin(policy)
         original(session, target, twin.graph, config)
         session._graph = user
-        if config is not None and _switches_off(config):  # without one, it has TensorFlow's options for eager code
+        # Without a configuration of its own, a session has TensorFlow's options for eager code.
+        if config is not None and config.graph_options.rewrite_options.auto_mixed_precision == RewriterConfig.OFF:
             _make_plain(original, session)
             _left_alone[session] = "its configuration switches auto_mixed_precision off"
         else:
@@ -159,10 +142,6 @@ def _replace_init(original: Any) -> Any:
             _twinned.add(session)
 
     return init
-
-
-def _switches_off(config: Any) -> bool:
-    return bool(config.graph_options.rewrite_options.auto_mixed_precision == RewriterConfig.OFF)
 
 
 def _make_plain(original_init: Any, session: Any) -> None:
@@ -188,13 +167,15 @@ def _extend_graph(original: Any, session: Any, twin: SessionTwin) -> None:
 
 def _sync(session: Any, twin: SessionTwin) -> None:
     if _twin_of(session) is None:
-        return  # another thread found out that it cannot have one
+        return  # another thread found that it cannot have one
     try:
-        _sync_or_say_why_not(session, twin)
+        if twin.is_empty:  # not earlier: a session that is never run need not reach its devices
+            _choose_device(session, twin)
+        twin.sync(session._graph)
     except Exception as error:  # noqa: BLE001 - whatever it is, the user's graph can run as it was
         if twin.is_empty:
             assert _hooks is not None  # noqa: S101 - or we would not be here
-            _make_plain(_hooks.originals["__init__"], session)
+            _make_plain(_hooks[0]["__init__"], session)
             _left_alone[session] = str(error)
             warn(f"A session runs in float32: {error}")
         else:
@@ -202,28 +183,26 @@ def _sync(session: Any, twin: SessionTwin) -> None:
             warn(f"What was added to the graph of a session runs in float32: {error}")
 
 
-def _sync_or_say_why_not(session: Any, twin: SessionTwin) -> None:
-    if twin.is_empty:  # not earlier: a session that is never run need not reach its devices
-        types = sorted({device.device_type for device in session.list_devices()})
-        if not any(map(twin.policy.admits, types)):
-            raise PolicyError(
-                f"it has devices of type {', '.join(types)}, and the policy admits {', '.join(twin.policy.devices)}. "
-                f"To admit these, pass Policy(devices={tuple(types)!r})."
-            )
-        twin.default_device = "GPU" if "GPU" in types else "CPU"
-    twin.sync(session._graph)
+def _choose_device(session: Any, twin: SessionTwin) -> None:
+    types = sorted({device.device_type for device in session.list_devices()})
+    if not any(map(twin.policy.admits, types)):
+        raise PolicyError(
+            f"it has devices of type {', '.join(types)}, and the policy admits {', '.join(twin.policy.devices)}. "
+            f"To admit these, pass Policy(devices={tuple(types)!r})."
+        )
+    twin.default_device = "GPU" if "GPU" in types else "CPU"
 
 
 def _do_call(original: Any, session: Any, twin: SessionTwin, function: Any, *arguments: Any) -> Any:
-    def speaking_for_user(*inner: Any) -> Any:
-        with twin.speaking_for_user():
+    def with_users_names(*inner: Any) -> Any:
+        with twin.with_users_names():
             return function(*inner)
 
-    return original(session, speaking_for_user, *arguments)
+    return original(session, with_users_names, *arguments)
 
 
 def _call_tf_sessionrun(original: Any, session: Any, twin: SessionTwin, options: Any, feeds: Any, *rest: Any) -> Any:
-    with twin.speaking_for_user():
+    with twin.with_users_names():
         return original(session, options, doubled(twin, feeds), *rest)
 
 
@@ -236,7 +215,7 @@ def _partial_run_setup(original: Any, session: Any, _twin: SessionTwin, fetches:
 
 
 class _Setup:
-    """A session, as the method that sets up a partial run sees it: it announces more feeds than the user did."""
+    """A session as `partial_run_setup` sees it: it announces more feeds than the user did."""
 
     def __init__(self, session: Any) -> None:
         self._real = session

@@ -106,7 +106,7 @@ class SessionTwin:
         ]
 
     @contextmanager
-    def speaking_for_user(self) -> Iterator[None]:
+    def with_users_names(self) -> Iterator[None]:
         """Let errors name the user's nodes and functions: TensorFlow then finds the user's source lines by these."""
         try:
             yield

@@ -78,14 +78,14 @@ def apply_to_families(
         reading: what the plan's graph was read from.
         plan: what to do.
         device: the type of device for nodes that name none.
-        suffix: what the names of twins have behind the original's, given the outermost function ("" for a graph) of
-            the family they belong to; `suffix("")` also marks the new groups.
+        suffix: what follows the original's name in that of a twin, given the outermost function of its family ("" for
+            a graph); `suffix("")` also marks the new groups.
         paints: what each site gets, where that is not what the plan says.
         known: the groups of functions looked at before; grows.
 
     Returns:
-        The outermost graph or function, and the families: twins by the names of their originals, the first with all
-        that the outermost calls, itself included if it is a function.
+        The outermost graph or function, and the families: twins by the names of their originals. The first has all that
+        the outermost calls, and the outermost itself if it is a function.
     """
     groups = {group_of(body.proto) for body in reading.bodies if body.function} - {b""}
     root, family = _apply_to_family(reading, plan, suffix, groups, paints)

@@ -42,7 +42,7 @@ class Rewrite(NamedTuple):
         return Report(title, versions(), (graph_report(self.plan, title, "graph", self.facts()),))
 
     def facts(self) -> Facts:
-        """What the graph tells beyond what a plan needs."""
+        """Source lines and matrix products, which a report shows beside the plan."""
         if self.reading is None:
             return Facts()
         return Facts(of_graph_def(self.plan.graph, self.reading.bodies[0].proto), products(self.reading))
@@ -65,7 +65,7 @@ def rewrite_graph_def(
         graph_def: the graph, with its function library. It is not changed.
         fetches: names of nodes or tensors that will be fetched or run: they keep their name and dtype.
         feeds: names of nodes or tensors that will be fed: they keep their name and dtype.
-        policy: what may be low, and where; the default policy if None.
+        policy: what may run in 16 bits, and where; the default policy if None.
 
     Returns:
         The rewritten copy and the plan, which can say why every op is as it is.
@@ -81,9 +81,13 @@ def rewrite_graph_def(
 
 
 def rewrite_graph(graph_def: Any, fetches: Iterable[str], feeds: Iterable[str], policy: Policy) -> Rewrite:
-    """The work behind `rewrite_graph_def`, which does not mind rules of the policy that match nothing."""
-    tensors = _tensor_names(fetches, feeds)
-    preserved = _node_names(graph_def, tensors)
+    """What `rewrite_graph_def` does, except that rules of the policy may match nothing."""
+    if isinstance(fetches, str) or isinstance(feeds, str):
+        raise GraphError("Give feeds and fetches as a list of names, not as one text.")
+    tensors = [*fetches, *feeds]
+    preserved = set(map(node_name, tensors))
+    if missing := sorted(preserved - {node.name for node in graph_def.node}):
+        raise GraphError(f"The graph has no node {', '.join(map(repr, missing))} to feed or fetch.")
     library = by_name(graph_def)
     with collector_paused():
         reading = read(graph_body(graph_def), library, policy, preserved)
@@ -106,19 +110,6 @@ def idle_overrides(rewrite: Rewrite) -> list[str]:
             for node in nodes
         )
     ]
-
-
-def _tensor_names(fetches: Iterable[str], feeds: Iterable[str]) -> list[str]:
-    if isinstance(fetches, str) or isinstance(feeds, str):
-        raise GraphError("Give feeds and fetches as a list of names, not as one text.")
-    return [*fetches, *feeds]
-
-
-def _node_names(graph_def: Any, tensors: Iterable[str]) -> set[str]:
-    names = set(map(node_name, tensors))
-    if missing := sorted(names - {node.name for node in graph_def.node}):
-        raise GraphError(f"The graph has no node {', '.join(map(repr, missing))} to feed or fetch.")
-    return names
 
 
 def _refuse_missing_ports(reading: Reading, tensors: Iterable[str]) -> None:
