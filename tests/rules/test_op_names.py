@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from time import perf_counter
+
 import pytest
 
 from mixdown.rules.op_names import is_backward, layer_of, layers
@@ -32,3 +34,10 @@ def test_a_scope_is_a_layer_unless_an_op_opened_it() -> None:
 def test_an_op_is_backward_in_a_scope_of_gradients_only(name: str) -> None:
     assert is_backward(name) == ("gradient" in name)
     assert not is_backward(name.replace("gradient", "my_gradient"))
+
+
+def test_a_long_name_is_read_in_linear_time() -> None:
+    deep = "scope/" * 200_000
+    started = perf_counter()
+    assert layer_of(f"{deep}MatMul") == deep.rstrip("/")
+    assert perf_counter() - started < 5

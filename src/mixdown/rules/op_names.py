@@ -27,9 +27,10 @@ def layer_of(op: str, ops: Container[str] = ()) -> str:
         op: the name of the op. A gradient belongs to the layer of the op that it is a gradient of.
         ops: the names of the ops around it. The scope that an op opens for its helpers or gradients is no layer.
     """
-    forward = _GRADIENT_SCOPE.sub("", op, count=1)
+    gradient = _GRADIENT_SCOPE.match(op)
+    forward = op[gradient.end() :] if gradient else op
     scope = forward.rpartition("/")[0]
-    opened_by_an_op = scope in ops or (forward != op and scope.endswith(_GRADIENT_SUFFIX))
+    opened_by_an_op = scope in ops or (gradient and scope.endswith(_GRADIENT_SUFFIX))
     return scope.rpartition("/")[0] if opened_by_an_op else scope
 
 
