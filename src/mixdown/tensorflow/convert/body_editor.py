@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mixdown.tensorflow.protos import signatures
 from mixdown.tensorflow.protos.bodies import function_body, graph_body
-from mixdown.tensorflow.protos.wiring import Source, Wiring
+from mixdown.tensorflow.protos.wiring import Source, WiredBody
 from mixdown.tensorflow.reading.builder import RESULT
 from mixdown.tensorflow.writing.apply import unused
 
@@ -31,7 +31,7 @@ class Sheet:
         self.proto, self.low = proto, low
         self.body: Body = graph_body(proto) if hasattr(proto, "library") else function_body(proto)
         self.nodes = self.body.nodes
-        self._wiring = Wiring(self.body, [_signature(node, library) for node in self.nodes])
+        self._wiring = WiredBody(self.body, [_signature(node, library) for node in self.nodes])
         self.inputs, self.results = self._wiring.inputs, self._wiring.results
         self._readers: dict[Source, list[Reader]] = {}
         for index, sources in enumerate(self.inputs):
