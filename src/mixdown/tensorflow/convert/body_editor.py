@@ -8,7 +8,7 @@ from mixdown.tensorflow.protos import signatures
 from mixdown.tensorflow.protos.bodies import function_body, graph_body
 from mixdown.tensorflow.protos.cast_node import is_cast
 from mixdown.tensorflow.protos.library import kind_of, replace_all
-from mixdown.tensorflow.protos.wiring import Source, Wiring, node_name
+from mixdown.tensorflow.protos.wiring import Source, WiredBody, node_name
 from mixdown.tensorflow.reading.builder import RESULT
 from mixdown.tensorflow.writing.apply import EditedBody
 
@@ -31,7 +31,7 @@ class BodyEditor(EditedBody):
         super().__init__(proto, graph_body(proto) if hasattr(proto, "library") else function_body(proto))
         self.low, self.nodes = low, self.body.nodes
         kinds = [(kind_of(node, library), node) for node in self.nodes]
-        wiring = Wiring(self.body, [signatures.make_signature(kind, kind.values(node)) for kind, node in kinds])
+        wiring = WiredBody(self.body, [signatures.make_signature(kind, kind.values(node)) for kind, node in kinds])
         self.inputs, self.results = wiring.inputs, wiring.results
         self._readers: dict[Source, list[Reader]] = {}
         for index, sources in (*enumerate(self.inputs), (RESULT, self.results)):

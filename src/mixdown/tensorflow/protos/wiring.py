@@ -1,7 +1,8 @@
-"""Which node and port each data input of a body comes from. Start with `WiredBody`, then `Wiring`."""
+"""Which node and port each data input of a body comes from. See `WiredBody`."""
 
 from __future__ import annotations
 
+from collections import Counter
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any
 
@@ -22,18 +23,16 @@ LONGEST_PORT = 9
 
 
 class WiredBody:
-    """One body of a tree of calls with the signatures of its nodes and what they are connected to."""
+    """A body with the sources of every data input of every node, and of every result.
 
-    def __init__(self, index: int, body: Body, signatures: Sequence[Signature]) -> None:
-        self.index, self.body, self.signatures = index, body, signatures
-        self.wiring = Wiring(body, signatures)
+    Args:
+        body: the graph or function.
+        signatures: the ports of its nodes.
+        index: its number among the bodies that call each other.
+    """
 
-
-class Wiring:
-    """The sources of every data input of every node, and of every result, of one body."""
-
-    def __init__(self, body: Body, signatures: Sequence[Signature]) -> None:
-        self._body, self._signatures = body, signatures
+    def __init__(self, body: Body, signatures: Sequence[Signature], index: int = 0) -> None:
+        self.body, self.signatures, self.index = body, signatures, index
         self._names = _index_names(body)
         self._arguments = {name: -1 - index for index, (name, _) in enumerate(body.arguments)}
         self._where = f" in function {body.function!r}" if body.function else ""
@@ -47,7 +46,7 @@ class Wiring:
         return sorted(reached(nodes, lambda index: [maker for maker, _ in self.inputs[index] if maker >= 0]))
 
     def _inputs_of(self, index: int, edges: list[tuple[int, int]]) -> list[Source]:
-        node, names, in_graph = self._body.nodes[index], self._names, not self._body.function
+        node, names, in_graph = self.body.nodes[index], self._names, not self.body.function
         sources: list[Source] = []
         before = len(edges)
         for text in node.input:
@@ -63,10 +62,10 @@ class Wiring:
             source = (known, 0) if known is not None else self._source(text, f"node {node.name!r} ({node.op})")
             sources.append(source)
             edges.append((source[0], index))
-        if len(sources) != len(self._signatures[index].inputs):
+        if len(sources) != len(self.signatures[index].inputs):
             raise GraphError(
                 f"Node {node.name!r} ({node.op}){self._where} has {len(sources)} inputs, "
-                f"its op takes {len(self._signatures[index].inputs)}."
+                f"its op takes {len(self.signatures[index].inputs)}."
             )
         return sources
 
@@ -81,11 +80,11 @@ class Wiring:
     def _source(self, text: str, reader: str) -> Source:
         """Resolve an input string: `name[:port]` in a graph, `name:output:index` or an argument in a function."""
         name, *rest = text.split(":")
-        if self._body.function and name in self._arguments and rest in ([], ["0"]):
+        if self.body.function and name in self._arguments and rest in ([], ["0"]):
             return (self._arguments[name], 0)
         node = self._names.get(name)
         port = None if node is None else self._port(node, rest)
-        if node is None or port is None or not 0 <= port < len(self._signatures[node].outputs):
+        if node is None or port is None or not 0 <= port < len(self.signatures[node].outputs):
             raise GraphError(f"An input of {reader}{self._where} is {text!r}, which does not exist.")
         return (node, port)
 
@@ -93,14 +92,14 @@ class Wiring:
         *output, index = rest or ["0"]
         if not index.isdecimal() or len(index) > LONGEST_PORT:
             return None
-        if not self._body.function:
+        if not self.body.function:
             return None if output else int(index)
-        start = self._signatures[node].output_starts.get(output[0]) if len(output) == 1 else None
+        start = self.signatures[node].output_starts.get(output[0]) if len(output) == 1 else None
         return None if start is None else start + int(index)
 
     def _refuse_cycles(self, edges: list[tuple[int, int]]) -> None:
         """A cycle is legal only if it closes through a NextIteration, as the loops of TensorFlow 1 do."""
-        nodes = self._body.nodes
+        nodes = self.body.nodes
         if all(source < target for source, target in edges):
             return
         before: dict[int, set[int]] = {}
@@ -117,8 +116,7 @@ class Wiring:
 def _index_names(body: Body) -> Mapping[str, int]:
     names = {node.name: index for index, node in enumerate(body.nodes)}
     if len(names) < len(body.nodes):
-        seen: set[str] = set()
-        twice = next(node.name for node in body.nodes if node.name in seen or seen.add(node.name))  # type: ignore[func-returns-value]
+        twice, _ = Counter(node.name for node in body.nodes).most_common(1)[0]
         raise GraphError(f"Two nodes are named {twice!r}.")
     return names
 

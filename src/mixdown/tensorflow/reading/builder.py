@@ -39,17 +39,17 @@ class Chapter(WiredBody):
     """One body of the tree, with the sites of its nodes, arguments and results."""
 
     def __init__(self, index: int, body: Body, signatures: Sequence[Signature]) -> None:
-        super().__init__(index, body, signatures)
+        super().__init__(body, signatures, index)
         self.bases = [-1] * len(body.nodes)  # the first site of each node
-        self.arguments = [-1] * len(body.arguments)  # the site of each argument, -1 if it is not float32
-        self.results = [-1] * len(body.results)
+        self.argument_sites = [-1] * len(body.arguments)  # -1 for an argument that is not float32
+        self.result_sites = [-1] * len(body.results)
         names = [node.name for node in body.nodes]
         self.order = sorted(range(len(names)), key=names.__getitem__)  # the nodes by name
 
     def output_site(self, node: int, port: int) -> int:
         """The site that makes an output, -1 if it is not float32."""
         if node < 0:
-            return self.arguments[-1 - node]
+            return self.argument_sites[-1 - node]
         label = self.signatures[node].outputs[port]
         return -1 if label < 0 else self.bases[node] + label
 

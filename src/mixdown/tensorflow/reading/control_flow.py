@@ -38,10 +38,10 @@ def tie_calls(draft: Draft) -> None:
     carried = DisjointSets()
     for caller, index, callee in calls(draft):
         first, returns = call_ports(caller, index, callee)
-        passed = [(caller.input_site(index, first + place), site) for place, site in enumerate(callee.arguments)]
+        passed = [(caller.input_site(index, first + place), site) for place, site in enumerate(callee.argument_sites)]
         if any((given < 0) != (taken < 0) for given, taken in passed):
             raise _mismatch(caller, index, callee, "types of their arguments")
-        returned = callee.results if returns else ()
+        returned = callee.result_sites if returns else ()
         passed += [(result, caller.output_site(index, port)) for port, result in enumerate(returned)]
         for source, target in passed:
             if source >= 0 and target >= 0:
@@ -60,8 +60,8 @@ def call_ports(caller: Chapter, index: int, callee: Chapter) -> tuple[int, bool]
     node, signature = caller.body.nodes[index], caller.signatures[index]
     first = 1 if node.op in bodies.PREDICATED else 0
     returns = not (node.op in bodies.LOOPS and node.attr["cond"].func.name == callee.body.function)
-    taken, given = len(callee.arguments), len(signature.inputs) - first
-    if taken != given or (returns and len(callee.results) != len(signature.outputs)):
+    taken, given = len(callee.argument_sites), len(signature.inputs) - first
+    if taken != given or (returns and len(callee.result_sites) != len(signature.outputs)):
         raise _mismatch(caller, index, callee, "number of arguments or results")
     return first, returns
 
@@ -81,7 +81,7 @@ def tie_recurrent_edges(draft: Draft, chapter: Chapter) -> None:
     """
     nodes = chapter.body.nodes
     fed: dict[int, list[int]] = {i: [] for i, node in enumerate(nodes) if node.op == "NextIteration"}
-    for index, sources in enumerate(chapter.wiring.inputs if fed else ()):
+    for index, sources in enumerate(chapter.inputs if fed else ()):
         for source in (source for source, _ in sources if source in fed):
             if nodes[index].op != "Merge":
                 raise GraphError(
@@ -98,7 +98,7 @@ def tie_recurrent_edges(draft: Draft, chapter: Chapter) -> None:
 
 def mark_variable_reads(draft: Draft, chapter: Chapter) -> None:
     """Mark every Identity on a reference variable, and every Enter behind one, as a read of that variable."""
-    nodes, inputs = chapter.body.nodes, chapter.wiring.inputs
+    nodes, inputs = chapter.body.nodes, chapter.inputs
     variables = {index for index, node in enumerate(nodes) if node.op in REFERENCE_VARIABLES}
     reads = [i for i, node in enumerate(nodes) if node.op == "Identity" and inputs[i][0][0] in variables]
     enters: dict[int, list[int]] = {}

@@ -117,10 +117,10 @@ class _NodeReader:
         frozen = _frozen_signature(body, outermost=index == 0)
         for position, (name, dtype) in enumerate(body.arguments):
             if dtype == signatures.FLOAT:
-                chapter.arguments[position] = self.draft.add_end(name, Origin(index, ARGUMENT, position), frozen)
+                chapter.argument_sites[position] = self.draft.add_end(name, Origin(index, ARGUMENT, position), frozen)
         for position, (name, _, dtype) in enumerate(body.results):
             if dtype == signatures.FLOAT:
-                chapter.results[position] = self.draft.add_end(name, Origin(index, RESULT, position), frozen)
+                chapter.result_sites[position] = self.draft.add_end(name, Origin(index, RESULT, position), frozen)
 
     def _read(self, node: Any, body: int) -> _Node:
         kind = signatures.kind_of(node.op)
@@ -258,7 +258,7 @@ def _connect(draft: Draft, chapter: Chapter) -> None:
     for node in chapter.order:
         signature, base = chapter.signatures[node], chapter.bases[node]
         for position, label in enumerate(signature.inputs):
-            source = chapter.wiring.inputs[node][position]
+            source = chapter.inputs[node][position]
             if label >= 0:
                 tensor = _tensor(draft, chapter, tensors, source)
                 draft.add_use(tensor, base + label, Use(chapter.index, node, position))
@@ -268,9 +268,9 @@ def _connect(draft: Draft, chapter: Chapter) -> None:
                     f"Node {reader.name!r} ({reader.op}) reads {reader.input[position]!r}, which is float32, "
                     f"as another type."
                 )
-    for position, site in enumerate(chapter.results):
+    for position, site in enumerate(chapter.result_sites):
         if site >= 0:
-            tensor = _tensor(draft, chapter, tensors, chapter.wiring.results[position])
+            tensor = _tensor(draft, chapter, tensors, chapter.results[position])
             draft.add_use(tensor, site, Use(chapter.index, RESULT, position))
 
 

@@ -64,11 +64,11 @@ class HandleFlow:
         for index, signature in enumerate(chapter.signatures):
             for position, label in enumerate(signature.handles_in):
                 if label:
-                    source = _output(chapter, *chapter.wiring.inputs[index][position])
+                    source = _output(chapter, *chapter.inputs[index][position])
                     self._edge(source, (chapter.index, index, label))
         for position, (_, _, dtype) in enumerate(chapter.body.results):
             if dtype == VARIANT:
-                source = _output(chapter, *chapter.wiring.results[position])
+                source = _output(chapter, *chapter.results[position])
                 self._edge(source, (chapter.index, RESULT, str(position)))
 
     def _add_call(self, caller: Chapter, index: int, callee: Chapter) -> None:

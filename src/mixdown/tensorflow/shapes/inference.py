@@ -111,7 +111,7 @@ class Shapes(ShapesOnDemand):
         index = self._number[function]
         self._entered.add(function)
         try:
-            return self._shape_at(Place(index, *self._tree[index].wiring.results[port]))
+            return self._shape_at(Place(index, *self._tree[index].results[port]))
         finally:
             self._entered.discard(function)
 
@@ -133,7 +133,7 @@ class Shapes(ShapesOnDemand):
         """Sort what was announced by body. Results of functions are always expected."""
         if not self._announced:
             return
-        results = ((index, wired.wiring.results) for index, wired in enumerate(self._tree))
+        results = ((index, wired.results) for index, wired in enumerate(self._tree))
         self._expected = {index: {node for node, _ in sources if node >= 0} for index, sources in results}
         for place in (self._places[tensor] for tensor in self._announced):
             if place.node >= 0:
@@ -143,7 +143,7 @@ class Shapes(ShapesOnDemand):
     def _import(self, body: int, *, whole: bool) -> CGraph | None:
         """A body as a TensorFlow graph, None if TensorFlow cannot import it alone: then its shapes are not known."""
         wired = self._tree[body]
-        within = range(len(wired.body.nodes)) if whole else wired.wiring.upstream(self._expected[body])
+        within = range(len(wired.body.nodes)) if whole else wired.upstream(self._expected[body])
         forbidden, bounds = folding(wired, within)
         doubts = maybe_long(wired, within, bounds)
         graph = _imported(self._written(wired, within, limited(wired, within, forbidden, doubts)))
@@ -193,7 +193,7 @@ class Shapes(ShapesOnDemand):
     def _write_node(self, graph_def: Any, wired: WiredBody, index: int, node: Any) -> None:
         copy = graph_def.node.add()
         copy.CopyFrom(node)
-        sources = wired.wiring.inputs[index]
+        sources = wired.inputs[index]
         copy.input[:] = [
             text if text.startswith(UNKNOWN) else self._input(wired, source)
             for text, source in zip(node.input[: len(sources)], sources, strict=True)

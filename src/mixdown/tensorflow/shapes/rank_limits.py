@@ -58,7 +58,7 @@ def maybe_long(wired: WiredBody, within: Iterable[int], bounds: Mapping[int, Bou
     """The inputs of some nodes that are shapes and that could be long, with what they read."""
     found = {}
     for index in within:
-        kind, sources = wired.body.nodes[index].op, wired.wiring.inputs[index]
+        kind, sources = wired.body.nodes[index].op, wired.inputs[index]
         first = (0,) if kind.startswith(RANDOM) and not kind.endswith(SEEDS) else ()
         for position in POSITIONS.get(kind, first):
             if position < len(sources) and not _is_short(wired, sources[position][0], bounds):
@@ -70,7 +70,7 @@ def _is_short(wired: WiredBody, maker: int, bounds: Mapping[int, Bound]) -> bool
     if maker in bounds:
         return bounds[maker].elements <= MOST_DIMENSIONS
     kind = wired.body.nodes[maker].op if maker >= 0 else ""
-    return kind == "VariableShape" or (kind == "Pack" and len(wired.wiring.inputs[maker]) <= MOST_DIMENSIONS)
+    return kind == "VariableShape" or (kind == "Pack" and len(wired.inputs[maker]) <= MOST_DIMENSIONS)
 
 
 def limited(

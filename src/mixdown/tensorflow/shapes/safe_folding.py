@@ -64,10 +64,10 @@ def folding(wired: WiredBody, within: Iterable[int]) -> Folding:
     """Find out which of some nodes may be run: those that compute something small from constants and shapes."""
     out = Folding(set(), {})
     ops = {index: wired.body.nodes[index].op for index in within}
-    waiting = {index: len(wired.wiring.inputs[index]) for index in ops}
+    waiting = {index: len(wired.inputs[index]) for index in ops}
     readers: dict[int, list[int]] = defaultdict(list)  # per node; one that reads it twice is listed twice
     for index in ops:
-        for maker, _ in wired.wiring.inputs[index]:
+        for maker, _ in wired.inputs[index]:
             readers[maker].append(index)
     queue = [index for index, op in ops.items() if op == "Const" or op in SHAPES]
     for index in queue:
@@ -90,7 +90,7 @@ def _bound(wired: WiredBody, index: int, bounds: dict[int, Bound]) -> Bound | No
         return Bound(1 if node.op in ("Rank", "Size") else MOST_DIMENSIONS)
     if node.op == "Const":
         return _constant(node)
-    sources = wired.wiring.inputs[index]
+    sources = wired.inputs[index]
     return _computed(node, [wired.body.nodes[maker] for maker, _ in sources], [bounds[maker] for maker, _ in sources])
 
 

@@ -64,7 +64,7 @@ def handles_in_tree(
         wired = tree[index]
         for position, names in bodies.calls(wired.body.nodes, library):
             skip = 1 if wired.body.nodes[position].op in bodies.PREDICATED else 0
-            makers = [maker for maker, _ in wired.wiring.inputs[position][skip:]]
+            makers = [maker for maker, _ in wired.inputs[position][skip:]]
             passed = {i: handle for i, maker in enumerate(makers) if (handle := _made_by(wired, maker, found[index]))}
             for callee in (number[name] for name in names):
                 found[callee] = {**passed, **found[callee]}
