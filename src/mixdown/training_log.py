@@ -61,14 +61,13 @@ class TrainingLog:
         return None if account is None else account()
 
     def _write(self, events: Events, record: StepRecord | None) -> None:
-        if record is not None:
-            events.write(record)
         if not self._share_is_written:  # once: by now every function of the training has been traced
             share = low_share(report())
             if share is not None:
                 events.scalar("low_op_share", share, self._step())
             self._share_is_written = True
-        events.flush()
+        if record is not None:
+            events.write(record)
 
     def _step(self) -> int:
         record = self._record()

@@ -96,11 +96,9 @@ def agreed_finite(gradients: Sequence[Gradient]) -> tf.Tensor:
 
 
 def agreed_codes(gradients: Sequence[Gradient], codes: Callable[[Sequence[Gradient]], tf.Tensor] = codes) -> tf.Tensor:
-    """The codes of all replicas together: Inf if any has Inf, NaN if any has NaN. A collective, in any context.
+    """The codes of all replicas together, as `codes` gives them on one: Inf if any has Inf, NaN if any has NaN.
 
-    Args:
-        gradients: those of this replica, or of all in cross-replica context.
-        codes: computes the codes of one replica.
+    In replica context this is a collective, too.
     """
 
     def agree(gradients: Sequence[Gradient]) -> tf.Tensor:

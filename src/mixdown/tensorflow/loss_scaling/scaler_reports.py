@@ -5,6 +5,7 @@ Optimizers register with `remember` and are held weakly: one that is gone is not
 
 import gc
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import count
 from typing import Any
 from weakref import WeakValueDictionary
@@ -68,17 +69,10 @@ def _readable_records(optimizer: Any) -> Iterator[StepRecord]:
     for home in optimizer._loss_scale.homes:
         if home is None:
             yield optimizer.account()
-        else:
-            yield from _records_in(home, optimizer)
-
-
-def _records_in(graph: tf.Graph, optimizer: Any) -> Iterator[StepRecord]:
-    for session in _sessions_of(graph):
-        with graph.as_default():
-            try:
+            continue
+        for session in _sessions_of(home):
+            with home.as_default(), suppress(tf.errors.OpError, RuntimeError):  # not initialised, or closed meanwhile
                 yield optimizer.account(session)
-            except (tf.errors.OpError, RuntimeError):  # not initialised, or closed meanwhile
-                continue
 
 
 def _sessions_of(graph: tf.Graph) -> list[Any]:

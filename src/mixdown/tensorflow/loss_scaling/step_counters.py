@@ -1,14 +1,14 @@
 """The counts of steps and the log of skipped ones, kept in TensorFlow variables. Start with `StepCounters`."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from mixdown.scaling import NEVER, CountProperties, StepCounts, counted
-from mixdown.scaling.step_counters import HEAD, KEPT, LOG_SHAPE, MOST_NAMED, NO_VARIABLE, row_of
-from mixdown.tensorflow.loss_scaling.branching import where
+from mixdown.scaling import NEVER, CountProperties, SkipLimit, StepCounts, counted
+from mixdown.scaling.step_counters import HEAD, KEPT, LOG_SHAPE, MOST_NAMED, NO_VARIABLE, offenders, row_of
+from mixdown.tensorflow.loss_scaling.branching import either, in_xla, where
 from mixdown.tensorflow.loss_scaling.weights import Weighted
 
 
@@ -72,3 +72,27 @@ def log_entries(numbers: Sequence[int], codes: tf.Tensor) -> tf.Tensor:
     padded = tf.concat([entries, tf.fill([MOST_NAMED], tf.int32.max)], axis=0)
     first = -tf.math.top_k(-padded, MOST_NAMED).values
     return tf.cast(tf.where(first < tf.int32.max, first, NO_VARIABLE), tf.int64)
+
+
+def raise_or_warn(limit: SkipLimit, names: Iterable[str], skips: tf.Tensor, entries: tf.Tensor) -> tf.Tensor | None:
+    """`limit.raise_or_warn`, now or in a graph; nothing in a function compiled by XLA, which cannot call Python.
+
+    Args:
+        limit: the limit. It and the names are kept as long as the process lives, as is all that a graph calls.
+        names: those of the variables, in the order of their numbers; more may be added later.
+        skips: skips in a row so far.
+        entries: the offenders of the latest skip as the log holds them.
+
+    Returns:
+        What to wait for, in a graph.
+    """
+
+    def call(skips: Any, entries: Any) -> None:
+        limit.raise_or_warn(int(skips), offenders(entries, list(names)))
+
+    if tf.executing_eagerly():
+        return call(skips.numpy(), entries.numpy())
+    if in_xla():
+        return None
+    due = skips >= limit.threshold  # calling Python is slow
+    return either(due, lambda: tf.numpy_function(call, [skips, entries], []), lambda: None)

@@ -36,6 +36,7 @@ class Events:
         self.scalar("loss_scale", record.loss_scale, record.steps)
         self.scalar("skipped_steps", record.skipped_steps, record.steps)
         self._steps, self._skipped = record.steps, record.skipped_steps
+        self._writer.flush()
 
     def scalar(self, tag: str, value: float, step: int) -> None:
         """Write a number."""
@@ -50,10 +51,6 @@ class Events:
         metadata.plugin_data.plugin_name = plugin
         with tf.init_scope(), self._writer.as_default():
             tf.summary.write(f"mixdown/{tag}", value, step=step, metadata=metadata)
-
-    def flush(self) -> None:
-        """Write everything so far to disk."""
-        self._writer.flush()
 
     def close(self) -> None:
         """Close the file."""

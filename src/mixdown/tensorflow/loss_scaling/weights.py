@@ -4,18 +4,12 @@ A loss scale may be built in one graph and used in another. `Weighted` gives it 
 created at first use, and saves only those in checkpoints. Start with `Weighted.weight`.
 """
 
-from typing import Any, NamedTuple
+from contextlib import nullcontext
+from typing import Any
 
 import tensorflow as tf
 
 from mixdown.tensorflow.runtime.private import Trackable
-
-
-class Blueprint(NamedTuple):
-    """How to make one weight, in any graph."""
-
-    initial: Any
-    dtype: tf.DType
 
 
 # The class behind tf.Module and the v1 optimizers. tf.Module itself shows a checkpoint all variables it can reach,
@@ -24,12 +18,12 @@ class Weighted(Trackable):
     """A checkpointable object with weights. Subclasses call `declare` in their constructor, then `create`."""
 
     def __init__(self) -> None:
-        self._blueprints: dict[str, Blueprint] = {}
+        self._declared: dict[str, tuple[Any, tf.DType]] = {}
         self._weights: dict[tf.Graph | None, dict[str, tf.Variable]] = {}
 
     def declare(self, name: str, initial: Any, dtype: tf.DType) -> None:
         """Add a weight, which will exist in every graph the object is used in."""
-        self._blueprints[name] = Blueprint(initial, dtype)
+        self._declared[name] = initial, dtype
 
     def weight(self, name: str) -> tf.Variable:
         """The variable of that name in the current graph."""
@@ -48,9 +42,9 @@ class Weighted(Trackable):
     def create(self) -> dict[str, tf.Variable]:
         """All weights of the current graph by name, made together so that a Saver sees all or none."""
         made = self._weights.setdefault(home(), {})
-        for name, blueprint in self._blueprints.items():
+        for name, (initial, dtype) in self._declared.items():
             if name not in made:
-                made[name] = variable(name, blueprint)
+                made[name] = _variable(name, initial, dtype)
                 self._handle_deferred_dependencies(name=name, trackable=made[name])
         return made
 
@@ -69,22 +63,14 @@ def home() -> tf.Graph | None:
         return None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
 
 
-def variable(name: str, blueprint: Blueprint) -> tf.Variable:
+def _variable(name: str, initial: Any, dtype: tf.DType) -> tf.Variable:
     """A new variable outside any function being traced, mirrored if a strategy is active."""
-    strategy = tf.distribute.get_strategy() if tf.distribute.has_strategy() else None
-    with tf.init_scope():
-        if strategy is None:
-            return bare_variable(name, blueprint)
-        with strategy.scope():
-            return bare_variable(name, blueprint)
-
-
-def bare_variable(name: str, blueprint: Blueprint) -> tf.Variable:
-    """A new non-trainable variable; all replicas always write the same value to it."""
-    return tf.Variable(
-        initial_value=blueprint.initial,
-        dtype=blueprint.dtype,
-        trainable=False,
-        name=name,
-        aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
-    )
+    scope = tf.distribute.get_strategy().scope() if tf.distribute.has_strategy() else nullcontext()
+    with tf.init_scope(), scope:
+        return tf.Variable(
+            initial_value=initial,
+            dtype=dtype,
+            trainable=False,
+            name=name,
+            aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,  # all replicas write the same value
+        )

@@ -1,7 +1,6 @@
 """A small training job for the tf_keras tests: data in shards, a model, and the plain run it must agree with."""
 
 import os
-from collections.abc import Callable
 from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -10,11 +9,14 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from mixdown.tensorflow.loss_scaling.optimizers.tf_keras import wrap
+from mixdown.tensorflow.loss_scaling.optimizers.tf_keras import (
+    TfKerasLegacyLossScaleOptimizer,
+    TfKerasLossScaleOptimizer,
+)
 
 STYLES = ("new", "legacy")
 NAMESPACES = {"new": tf_keras.optimizers, "legacy": tf_keras.optimizers.legacy}
-WRAPS: dict[str, Callable[..., Any]] = {"new": wrap, "legacy": wrap}
+WRAPPERS: dict[str, Any] = {"new": TfKerasLossScaleOptimizer, "legacy": TfKerasLegacyLossScaleOptimizer}
 SHARD = 4  # examples a replica and step
 
 
@@ -24,7 +26,7 @@ def bare(style: str, kind: str = "Adam", **settings: Any) -> Any:
 
 def wrapped(inner: Any, loss_scale: Any = "dynamic", *, skip_limit: int | None = None) -> Any:
     style = "legacy" if isinstance(inner, tf_keras.optimizers.legacy.Optimizer) else "new"
-    return WRAPS[style](inner, loss_scale, skip_limit=skip_limit)
+    return WRAPPERS[style](inner, loss_scale, skip_limit=skip_limit)
 
 
 def one_variable(style: str, kind: str = "SGD", loss_scale: Any = "dynamic", **settings: Any) -> tuple[Any, Any]:

@@ -9,12 +9,12 @@ from typing import Any
 
 from mixdown.tensorflow.runtime.private import refuse_missing
 
-# The class all optimizers of a library descend from -> the module whose `wrap` is for them. Asking by these names
-# imports nothing; they stand in the table of private names, too.
+# The class all optimizers of a library descend from -> the module and the class of its wrapper. Comparing names imports
+# nothing; they are in the table of private names, too.
 HOMES = {
-    "keras.src.optimizers.base_optimizer.BaseOptimizer": f"{__name__}.keras3",
-    "tf_keras.src.optimizers.optimizer.Optimizer": f"{__name__}.tf_keras",
-    "tf_keras.src.optimizers.legacy.optimizer_v2.OptimizerV2": f"{__name__}.tf_keras",
+    "keras.src.optimizers.base_optimizer.BaseOptimizer": ("keras3", "Keras3LossScaleOptimizer"),
+    "tf_keras.src.optimizers.optimizer.Optimizer": ("tf_keras", "TfKerasLossScaleOptimizer"),
+    "tf_keras.src.optimizers.legacy.optimizer_v2.OptimizerV2": ("tf_keras", "TfKerasLegacyLossScaleOptimizer"),
 }
 TF_V1 = "tensorflow.python.training.optimizer.Optimizer"
 WRAPPED = {
@@ -42,21 +42,17 @@ def LossScaleOptimizer(inner: Any, loss_scale: Any = "dynamic", *, skip_limit: i
         MixdownError: its library is not as mixdown knows it.
     """
     ancestors = {f"{each.__module__}.{each.__qualname__}" for each in type(inner).__mro__}
-    refuse_wrapped(inner, ancestors)
-    found = next((each for each in HOMES if each in ancestors), None)
-    if found is None:
-        raise TypeError(f"LossScaleOptimizer {what_is_wrong(inner, ancestors)}")
-    refuse_missing(found.partition(".")[0])
-    return import_module(HOMES[found]).wrap(inner, loss_scale, skip_limit=skip_limit)
-
-
-def refuse_wrapped(inner: Any, ancestors: set[str]) -> None:
-    """Refuse an optimizer that scales the loss: two would scale it twice."""
     if ancestors & WRAPPED:
         raise ValueError(
             f"LossScaleOptimizer cannot wrap {type(inner).__name__}, which scales the loss already. "
             "Pass the optimizer inside it instead."
         )
+    found = next((each for each in HOMES if each in ancestors), None)
+    if found is None:
+        raise TypeError(f"LossScaleOptimizer {what_is_wrong(inner, ancestors)}")
+    refuse_missing(found.partition(".")[0])
+    module, kind = HOMES[found]
+    return getattr(import_module(f"{__name__}.{module}"), kind)(inner, loss_scale, skip_limit=skip_limit)
 
 
 def what_is_wrong(inner: Any, ancestors: set[str]) -> str:

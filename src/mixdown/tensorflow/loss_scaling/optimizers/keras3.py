@@ -100,10 +100,14 @@ class Keras3LossScaleOptimizer(Keras3Counters, keras.optimizers.LossScaleOptimiz
         """
         if not grads:
             return
+        if trainable_variables is None and not self.built:
+            raise ValueError(
+                "apply was given gradients without variables before the optimizer knew any. "
+                "Pass trainable_variables, or call build(trainable_variables) first."
+            )
         if trainable_variables is None:
-            trainable_variables = self._trainable_variables if self.built else no_variables()
-        if not self.built:
-            self.build(trainable_variables)
+            trainable_variables = self._trainable_variables
+        self.build(trainable_variables)
         self.usage.note_applied(UNDIVIDED)
         self._check_compiled_steps()
         self.backend.step(self, list(grads), list(trainable_variables), scaled=self.gradients_are_scaled)
@@ -250,16 +254,3 @@ def refuse_unless_bare(inner: Any) -> None:
             f"loss_scale_factor={inner.loss_scale_factor} itself. Drop loss_scale_factor and pass "
             f"loss_scale={inner.loss_scale_factor} here for a fixed scale."
         )
-
-
-def no_variables() -> Sequence[Any]:
-    """Refuse gradients that cannot be matched to variables."""
-    raise ValueError(
-        "apply was given gradients without variables before the optimizer knew any. "
-        "Pass trainable_variables, or call build(trainable_variables) first."
-    )
-
-
-def wrap(inner: Any, loss_scale: Any, *, skip_limit: int | None) -> Keras3LossScaleOptimizer:
-    """The optimizer that `mixdown.LossScaleOptimizer` gives for a Keras 3 optimizer."""
-    return Keras3LossScaleOptimizer(inner, loss_scale, skip_limit=skip_limit)

@@ -17,7 +17,8 @@ def step(optimizer: Any, gradients: Sequence[Any], variables: Sequence[Any], *, 
     """Apply the gradients in place if they are finite; count the step."""
     trained, own = optimizer._trainable_variables, optimizer.variables
     ordered = optimizer.in_order(gradients, variables)
-    new_trained, new_own = stateless_step(optimizer, values_of(own), ordered, values_of(trained), scaled=scaled)
+    values, trained_values = ([each.value for each in variables] for variables in (own, trained))
+    new_trained, new_own = stateless_step(optimizer, values, ordered, trained_values, scaled=scaled)
     for variable, value in zip([*trained, *own], [*new_trained, *new_own], strict=True):
         variable.assign(value)
 
@@ -26,7 +27,7 @@ def stateless_step(
     optimizer: Any, values: Values, gradients: Sequence[Any], trained: Values, *, scaled: bool
 ) -> tuple[Values, Values]:
     """The trained values and the optimizer's values after a step, from those before it."""
-    optimizer.was_compiled = True  # such a step cannot call Python: skips are checked at the next call from Python
+    optimizer.was_compiled = True  # or may be: skips are checked at the next call from Python
     codes = codes_of(gradients)
     finite = ops.all(ops.equal(codes, 0))
     with keras.StatelessScope(state_mapping=list(zip(optimizer.variables, values, strict=True))) as scope:
@@ -41,11 +42,6 @@ def stateless_step(
         lambda: before,
     )
     return new_trained, [*own, *new_inner]
-
-
-def values_of(variables: Sequence[Any]) -> Values:
-    """The values of variables."""
-    return [each.value for each in variables]
 
 
 def codes_of(gradients: Sequence[Any]) -> Any:

@@ -10,10 +10,10 @@ from typing import Any, NoReturn
 
 import tensorflow as tf
 
-from mixdown.scaling.step_counters import HEAD, offenders, row_of
+from mixdown.scaling.step_counters import HEAD, row_of
 from mixdown.tensorflow.loss_scaling.branching import either, in_xla, where
 from mixdown.tensorflow.loss_scaling.gradients import agreed_codes, codes, refuse_cross_replica, unscaled, values
-from mixdown.tensorflow.loss_scaling.step_counters import log_entries
+from mixdown.tensorflow.loss_scaling.step_counters import log_entries, raise_or_warn
 from mixdown.tensorflow.runtime.private import strategy_supports_no_merge_call
 
 __all__ = ["gradients", "may_read", "now", "stateless_step", "step", "tensor", "unscaled"]
@@ -51,7 +51,10 @@ def apply_or_skip(optimizer: Any, codes: tf.Tensor, apply: Callable[[], None]) -
     def skipped() -> None:
         optimizer.count_step(finite=False, where=where)
         optimizer.log_skip(log_entries(range(codes.shape[0]), codes), finite=False, where=where)
-        raise_or_warn(optimizer)
+        optimizer.was_compiled |= in_xla()  # then skips are checked at the next call from Python
+        run, count, log = map(tensor, (optimizer.skip_run, optimizer.skip_counter, optimizer.skip_log))
+        # Read from the log, so that the step is logged before an error is raised.
+        raise_or_warn(optimizer.skip_check, optimizer.variable_names(), run, log[row_of(count), HEAD:])
 
     either(tf.reduce_all(tf.equal(codes, 0)), applied, skipped)
 
@@ -90,28 +93,6 @@ def gradients(optimizer: Any, loss: Any, variables: Sequence[Any], tape: Any) ->
     with tape:
         scaled_loss = optimizer.scale_loss(loss() if callable(loss) else loss)
     return tape.gradient(scaled_loss, list(variables))
-
-
-def raise_or_warn(optimizer: Any) -> None:
-    """Raise or warn when too many steps in a row were skipped, from inside the step where that can be done."""
-    if tf.executing_eagerly():
-        optimizer.check_skips()
-    elif in_xla():
-        optimizer.was_compiled = True  # such a step cannot call Python: skips are checked at the next call from Python
-    else:
-        _raise_or_warn_in_graph(optimizer)
-
-
-def _raise_or_warn_in_graph(optimizer: Any) -> None:
-    # TensorFlow keeps what a graph calls as long as the process lives: it must not hold the optimizer.
-    names, limit = optimizer.variable_names(), optimizer.skip_check
-    skips, count, log = map(tensor, (optimizer.skip_run, optimizer.skip_counter, optimizer.skip_log))
-
-    def call(skips: Any, entries: Any) -> None:
-        limit.raise_or_warn(int(skips), offenders(entries, names))
-
-    due = skips >= limit.threshold
-    either(due, lambda: tf.numpy_function(call, [skips, log[row_of(count), HEAD:]], []), lambda: None)
 
 
 def tensor(weight: Any) -> tf.Tensor:

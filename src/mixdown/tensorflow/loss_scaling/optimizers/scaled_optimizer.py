@@ -10,10 +10,11 @@ from typing import Any
 import tensorflow as tf
 
 from mixdown.scaling import NEVER, CountProperties, SkipLimit, StepCounts, StepRecord
-from mixdown.scaling.step_counters import WARN_AT, offenders, skipped_steps_of
-from mixdown.tensorflow.loss_scaling.branching import either, in_xla
+from mixdown.scaling.step_counters import offenders, skipped_steps_of
+from mixdown.tensorflow.loss_scaling.branching import either
 from mixdown.tensorflow.loss_scaling.gradients import agreed_codes
 from mixdown.tensorflow.loss_scaling.loss_scale import LossScale
+from mixdown.tensorflow.loss_scaling.step_counters import raise_or_warn
 
 
 class ScaledOptimizer(CountProperties):
@@ -50,14 +51,11 @@ class ScaledOptimizer(CountProperties):
             values = {name: tf.convert_to_tensor(weight).numpy() for name, weight in weights.items()}
         else:
             values = (session or tf.compat.v1.get_default_session()).run(weights)
-        return self._record_of({"current_loss_scale": scale, **values})
-
-    def _record_of(self, values: dict[str, Any]) -> StepRecord:
         counts = {name: int(values[name]) for name in StepCounts._fields}
         last = counts.pop("last_skipped_step")
         return StepRecord(
             **counts,
-            loss_scale=float(values["current_loss_scale"]),
+            loss_scale=float(values.get("current_loss_scale", scale)),
             last_skipped_step=None if last == NEVER else last,
             good_steps=int(values.get("good_steps", counts["steps"] - last - 1)),
             skips=skipped_steps_of(values["skip_log"].tolist(), values["skip_scales"].tolist(), list(self._names)),
@@ -107,22 +105,7 @@ def apply_or_skip(
 
     def skip() -> Any:
         entries = scale.log_skip(numbers, agreed_codes(gradients if checked is None else checked), scale())
-        return _raise_or_warn(optimizer, skips, entries)
+        return [entries, raise_or_warn(optimizer._skips, optimizer._names, skips, entries)]
 
     with tf.control_dependencies([each for each in (moved, counted) if each is not None]):
         return either(good, apply, skip)
-
-
-def _raise_or_warn(optimizer: ScaledOptimizer, skips: tf.Tensor, entries: tf.Tensor) -> Any:
-    """`SkipLimit.raise_or_warn`, now or in a graph; there, the operation for it."""
-    names, limit = optimizer._names, optimizer._skips  # not the optimizer: TensorFlow keeps what a graph calls for ever
-
-    def call(skips: Any, entries: Any) -> None:
-        limit.raise_or_warn(int(skips), offenders(entries, list(names)))
-
-    if tf.executing_eagerly():
-        return call(skips.numpy(), entries.numpy())
-    if in_xla():  # it compiles both branches of a condition and can call Python in neither
-        return entries.op
-    due = tf.equal(skips, WARN_AT) if limit.limit is None else skips >= limit.limit  # calling Python is slow
-    return either(due, lambda: tf.numpy_function(call, [skips, entries], []), lambda: None)

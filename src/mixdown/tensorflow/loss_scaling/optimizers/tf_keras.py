@@ -15,13 +15,6 @@ import tf_keras
 from mixdown.tensorflow.loss_scaling.optimizers.tf_keras_wrapper import Pairs, TfKerasWrapper, forwarded
 
 
-def wrap(inner: Any, loss_scale: Any, *, skip_limit: int | None) -> TfKerasWrapper:
-    """The tf_keras optimizer that scales the loss for `inner`."""
-    legacy = isinstance(inner, tf_keras.optimizers.legacy.Optimizer)
-    kind = TfKerasLegacyLossScaleOptimizer if legacy else TfKerasLossScaleOptimizer
-    return kind(inner, loss_scale, skip_limit=skip_limit)
-
-
 # tf_keras's own class is a base so that `isinstance` holds: `compile` under the mixed_float16 policy wraps any
 # optimizer that is not one, and training loops check before they scale. It has no arithmetic.
 @tf_keras.utils.register_keras_serializable(package="mixdown")
@@ -46,9 +39,6 @@ class TfKerasLossScaleOptimizer(
     __module__ = "mixdown.tf_keras"  # saved files name it: loading one without it leads to the module to import
     INNER, INNER_NAME = tf_keras.optimizers.Optimizer, "tf_keras.optimizers.Optimizer"
 
-    iterations = forwarded("iterations")
-    learning_rate = forwarded("learning_rate")
-    lr = forwarded("lr")
     update_step = forwarded("update_step")
     aggregate_gradients = forwarded("aggregate_gradients")
     exclude_from_weight_decay = forwarded("exclude_from_weight_decay")
@@ -95,14 +85,6 @@ class TfKerasLossScaleOptimizer(
         inner = self.inner_optimizer.variables
         return type(inner)([*inner, *self._loss_scale.weights])  # a list that may also be called
 
-    def set_weights(self, weights: Sequence[Any]) -> None:
-        """Set `variables`; values for the inner optimizer's alone will do, and leave the loss scale as it is.
-
-        Raises:
-            ValueError: the number of values fits neither.
-        """
-        self._set_values(list(weights), self.inner_optimizer.variables)
-
     def save_own_variables(self, store: Any) -> None:
         """Save the loss scale; tf_keras saves the inner optimizer as a child."""
         for name, variable in self._loss_scale.create().items():
@@ -133,9 +115,6 @@ class TfKerasLegacyLossScaleOptimizer(
     INNER, INNER_NAME = tf_keras.optimizers.legacy.Optimizer, "tf_keras.optimizers.legacy.Optimizer"
     _HAS_AGGREGATE_GRAD = True  # tells tf_keras that apply_gradients takes experimental_aggregate_gradients
 
-    iterations = forwarded("iterations")
-    learning_rate = forwarded("learning_rate")
-    lr = forwarded("lr")
     clipnorm = forwarded("clipnorm")
     global_clipnorm = forwarded("global_clipnorm")
     clipvalue = forwarded("clipvalue")
@@ -194,11 +173,3 @@ class TfKerasLegacyLossScaleOptimizer(
     def variables(self) -> list[Any]:
         """`weights`, as a method."""
         return self.weights
-
-    def set_weights(self, weights: Sequence[Any]) -> None:
-        """Set `weights`; values for the inner optimizer's alone will do, and leave the loss scale as it is.
-
-        Raises:
-            ValueError: the number of values fits neither.
-        """
-        self._set_values(list(weights), self.inner_optimizer.weights)

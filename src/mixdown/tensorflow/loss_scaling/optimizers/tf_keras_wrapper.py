@@ -16,13 +16,7 @@ from mixdown.errors import LossScaleWarning
 from mixdown.messages import warn
 from mixdown.scaling import SkipLimit
 from mixdown.tensorflow.loss_scaling.branching import in_xla
-from mixdown.tensorflow.loss_scaling.gradients import (
-    agreed_finite,
-    first_of,
-    refuse_cross_replica,
-    scaled,
-    unscaled,
-)
+from mixdown.tensorflow.loss_scaling.gradients import agreed_finite, first_of, refuse_cross_replica, scaled, unscaled
 from mixdown.tensorflow.loss_scaling.loss_scale import DynamicLossScale, FixedLossScale, get
 from mixdown.tensorflow.loss_scaling.misuse import Usage
 from mixdown.tensorflow.loss_scaling.optimizers.scaled_optimizer import ScaledOptimizer, apply_or_skip
@@ -31,21 +25,16 @@ from mixdown.tensorflow.runtime.private import DelegatingTrackableMixin, strateg
 
 Pairs = Sequence[tuple[Any, Any]]  # (gradient or None, variable)
 
-OWN = frozenset(
-    {
-        "_trackable",  # what TensorFlow's mixin calls the inner optimizer
-        "_loss_scale",
-        "_skips",
-        "_names",
-        "usage",
-        "_gradients_were_unscaled",
-        "_was_compiled",
-    }
-)
-"""The attributes of the wrapper. Reading or setting any other reads or sets the inner optimizer's."""
+OWN = {"_trackable", "_loss_scale", "_skips", "_names", "usage", "_gradients_were_unscaled", "_was_compiled"}
+"""The attributes of the wrapper, with `_trackable`, which is the inner optimizer. All others are that one's."""
 
 WRAPPED = "_is_wrapped_by_loss_scale_optimizer"
 """The mark tf_keras's own LossScaleOptimizer leaves on an optimizer: each refuses what the other has wrapped."""
+
+
+def forwarded(name: str) -> property:
+    """A property or method of the optimizer's base class that is the inner optimizer's instead."""
+    return property(lambda optimizer: getattr(optimizer.inner_optimizer, name))
 
 
 # In a checkpoint the wrapper stands where the inner optimizer would stand, with one more child, `loss_scale`: files
@@ -55,6 +44,8 @@ class TfKerasWrapper(ScaledOptimizer, DelegatingTrackableMixin):
 
     INNER: type
     INNER_NAME: str
+
+    iterations, learning_rate, lr = forwarded("iterations"), forwarded("learning_rate"), forwarded("lr")
 
     def __init__(self, inner_optimizer: Any, loss_scale: Any = "dynamic", *, skip_limit: int | None = None) -> None:
         if not isinstance(inner_optimizer, self.INNER):
@@ -140,6 +131,9 @@ class TfKerasWrapper(ScaledOptimizer, DelegatingTrackableMixin):
         self._warn_of_misuse()
         self._check_compiled_steps()
         self._was_compiled |= in_xla()
+        return self._step(pairs, settings)
+
+    def _step(self, pairs: Pairs, settings: dict[str, Any]) -> Any:
         gradients, variables = ([pair[at] for pair in pairs] for at in (0, 1))
         numbers = self._numbers(variables)
 
@@ -213,9 +207,13 @@ class TfKerasWrapper(ScaledOptimizer, DelegatingTrackableMixin):
         """Finite steps in a row before the scale grows; None if the scale is not dynamic."""
         return self._loss_scale.law.increment_period if self.dynamic else None
 
-    def _set_values(self, values: list[Any], inner_variables: Sequence[Any]) -> None:
-        """Set the variables of the inner optimizer and, unless they are left out, those of the loss scale."""
-        inner, own = len(inner_variables), self._loss_scale.weights
+    def set_weights(self, weights: Sequence[Any]) -> None:
+        """Set all variables; values for the inner optimizer's alone will do, and leave the loss scale as it is.
+
+        Raises:
+            ValueError: the number of values fits neither.
+        """
+        values, inner, own = list(weights), len(self.inner_optimizer.variables()), self._loss_scale.weights
         if len(values) not in (inner, inner + len(own)):
             raise ValueError(
                 f"{type(self).__name__} has {inner} variables of its inner optimizer and {len(own)} of the loss "
@@ -276,8 +274,3 @@ def effects(done: Any) -> list[Any]:
     if tf.executing_eagerly():
         return []
     return [each for each in tf.nest.flatten(done) if isinstance(each, tf.Operation) or tf.is_tensor(each)]
-
-
-def forwarded(name: str) -> property:
-    """A property or method of the optimizer's base class that is the inner optimizer's instead."""
-    return property(lambda optimizer: getattr(optimizer.inner_optimizer, name))

@@ -131,18 +131,17 @@ class MixedPrecisionLossScaleOptimizer(ScaledOptimizer, Optimizer):
         """In cross-replica context: move the scale, count the step, apply or skip."""
         gradients, variables = zip(*pairs, strict=True)
 
+        def apply_on_replica(gradients: Any, variables: Any) -> Any:
+            together = list(zip(gradients, variables, strict=True))
+            return self._optimizer.apply_gradients(together, global_step, name=f"{name or self.get_name()}-wrapped")
+
         def apply() -> list[Any]:
-            arguments = (gradients, variables, global_step, f"{name or self.get_name()}-wrapped")
-            done = strategy.extended.call_for_each_replica(self._inner_apply, args=arguments)
+            done = strategy.extended.call_for_each_replica(apply_on_replica, args=(gradients, variables))
             return list(strategy.experimental_local_results(done))
 
         numbers = self._numbers(variables)
         outcome = apply_or_skip(self, first_of(finite), list(gradients), numbers, apply, checked=checked)
         return None if outcome is None else train_op(outcome, name or self.get_name())
-
-    def _inner_apply(self, gradients: Any, variables: Any, global_step: Any, name: str) -> Any:
-        pairs = list(zip(gradients, variables, strict=True))
-        return self._optimizer.apply_gradients(pairs, global_step, name=name)
 
     def get_name(self) -> str:
         """The name of the wrapped optimizer."""
