@@ -83,7 +83,7 @@ def regression() -> Any:
 
 def started(script: str, *arguments: str, **env: str) -> Any:
     return subprocess.Popen(  # noqa: S603 - our own script
-        [sys.executable, "-W", "ignore", "-m", f"tests.tensorflow.{script}", *arguments],
+        [sys.executable, "-W", "ignore", "-m", f"tests.tensorflow.calls.{script}", *arguments],
         cwd=ROOT,
         env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2", **env},
         stdout=subprocess.PIPE,
