@@ -24,12 +24,9 @@ _CAST = re.compile(r"/cast_\d+_to_b?float\d+")
 
 
 def name_originals(error: Any, context: Any, originals: Mapping[str, str]) -> None:
-    """Let an error name the user's functions, from which TensorFlow then finds the user's source lines.
+    """Let an error name the user's functions, by which TensorFlow then finds the user's source lines.
 
-    Args:
-        error: the error; its message is changed.
-        context: TensorFlow's eager context, which knows the source lines of functions.
-        originals: the names of registered copies, and of the functions they are copies of.
+    `originals` holds the names of registered copies, and of the functions that they are copies of.
     """
     message = error._message
     for registered in sorted(originals, key=len, reverse=True):  # one name may be a part of another

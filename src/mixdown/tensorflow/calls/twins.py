@@ -43,10 +43,13 @@ class Registered(Mapping[str, Any]):
         self._context = context
         self._found: dict[str, Any] = {}
 
+    def fetch(self, name: str) -> Any:
+        """A function, as a copy that the caller may change."""
+        return self._context.get_function_def(name)
+
     def __contains__(self, name: object) -> bool:
         if name not in self._found:
-            known = self._context.has_function(name)
-            self._found[str(name)] = self._context.get_function_def(name) if known else None
+            self._found[str(name)] = self.fetch(str(name)) if self._context.has_function(name) else None
         return self._found[str(name)] is not None
 
     def __getitem__(self, name: str) -> Any:
@@ -156,8 +159,7 @@ def _why_not_rewritten(error: Exception) -> str:
 def _log(asked: Asked, plan: Plan) -> None:
     if SELF_TEST in asked.root:
         return
-    if plan.changes_anything:
-        logger().info("function %s on %s: %s", escaped(asked.root), asked.device, plan.summary)
-    else:
-        level = logging.INFO if plan.policy.must_pay else logging.DEBUG  # asked for speed: say that there is none
-        logger().log(level, "function %s on %s: %s", escaped(asked.root), asked.device, plan.idle_reason)
+    asked_for_speed = plan.policy.must_pay  # then it is worth a line that there is none
+    level = logging.INFO if plan.changes_anything or asked_for_speed else logging.DEBUG
+    outcome = plan.summary if plan.changes_anything else plan.idle_reason
+    logger().log(level, "function %s on %s: %s", escaped(asked.root), asked.device, outcome)

@@ -91,7 +91,8 @@ def raise_or_warn(limit: SkipLimit, names: Iterable[str], skips: tf.Tensor, entr
         limit.raise_or_warn(int(skips), offenders(entries, list(names)))
 
     if tf.executing_eagerly():
-        return call(skips.numpy(), entries.numpy())
+        call(skips.numpy(), entries.numpy())
+        return None
     if in_xla():
         return None
     due = skips >= limit.threshold  # calling Python is slow

@@ -13,8 +13,7 @@ from mixdown.numerics.calibrated import Repair, Verdict
 from mixdown.numerics.search import smallest_kept
 from mixdown.tensorflow.numerics.calibrate import as_arguments, rule_for
 from mixdown.tensorflow.numerics.compare import errors_between, outputs
-from mixdown.tensorflow.numerics.probing.runs import Run, chosen_policy
-from mixdown.tensorflow.numerics.probing.state import kept
+from mixdown.tensorflow.numerics.probing.runs import Run, chosen_policy, kept
 from mixdown.tensorflow.numerics.probing.values import Values
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""`mixdown.calibrate`: a policy made to measure, by the ranges of numbers on real batches. Start with `calibration`."""
+"""`mixdown.calibrate`: a policy that fits the ranges of numbers on real batches. Start with `calibration`."""
 
 from __future__ import annotations
 
@@ -12,16 +12,15 @@ from mixdown.errors import MixdownError
 from mixdown.numerics.calibrated import Calibration, Observed, Ruling, Verdict, is_safe, obstacle
 from mixdown.numerics.scale import advise
 from mixdown.rules.op_names import is_backward
-from mixdown.tensorflow.numerics.probing.counts import Scope
+from mixdown.tensorflow.numerics.probing.counts import Counts
 from mixdown.tensorflow.numerics.probing.probed_function import Key
 from mixdown.tensorflow.numerics.probing.runs import chosen_policy
-from mixdown.tensorflow.numerics.statistics import observe
+from mixdown.tensorflow.numerics.statistics import count
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
 
     from mixdown.core import Op, Plan
-    from mixdown.numerics.tally import Tally
 
 MOST_ROUNDS = 5
 """A new rule may let other ops run in 16 bits, which are then measured too; this often at most."""
@@ -68,7 +67,9 @@ def calibration(
     given, rows = policy, as_arguments(batches, "Calibration")
     rulings: list[Ruling] = []
     for _ in range(MOST_ROUNDS):
-        judge = _Judge(observe(fn, rows, policy, Scope(inner=True, denied=promote)), given, headroom, loss_scale)
+        counts = Counts(inner=True, denied=promote)
+        count(counts, fn, rows, policy)
+        judge = _Judge(counts, given, headroom, loss_scale)
         new = judge.rulings(promote=promote, decided={(each.kind, each.op) for each in rulings})
         rulings += new
         policy = _with_rulings(policy, new)
@@ -88,9 +89,8 @@ def as_arguments(batches: Iterable[Any], tool: str) -> list[tuple[Any, ...]]:
 class _Judge:
     """Decides about ops by the tallies of the tensors that they read and make."""
 
-    def __init__(self, counts: Any, given: Policy, headroom: int, loss_scale: float | None) -> None:
-        self._tallies: Mapping[Key, Tally] = counts.tallies
-        self._plans: list[Plan] = counts.plans
+    def __init__(self, counts: Counts, given: Policy, headroom: int, loss_scale: float | None) -> None:
+        self._tallies, self._plans = counts.tallies, counts.plans
         self._given, self._headroom = given, headroom
         advice = advise(tally for key, tally in self._tallies.items() if is_backward(key.op))
         self.scale = loss_scale or (advice.fixed if advice else 1.0)
@@ -131,10 +131,9 @@ class _Judge:
         graph = plan.graph
         seen: list[list[Observed]] = [[] for _ in graph.ops]
         for tensor in graph.tensors:
-            maker = graph.ops[graph.sites[tensor.site].op]
-            key = Key(maker.name, maker.kind, int(tensor.name.rpartition(":")[2]), maker.function)
+            key = Key.of(graph, tensor)
             if key in self._tallies:
-                factor = self.scale if is_backward(maker.name) else 1.0
+                factor = self.scale if is_backward(key.op) else 1.0
                 observed = Observed(tensor.name, self._tallies[key], factor)
                 for op in {graph.sites[site].op for site in (tensor.site, *tensor.consumers)}:
                     seen[op].append(observed)

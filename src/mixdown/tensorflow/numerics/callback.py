@@ -10,7 +10,7 @@ import keras
 
 from mixdown.errors import MixdownError
 from mixdown.tensorflow.numerics.locate import locate
-from mixdown.tensorflow.numerics.probing.state import Snapshot
+from mixdown.tensorflow.numerics.probing.runs import Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

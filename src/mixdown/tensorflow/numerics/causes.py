@@ -144,11 +144,10 @@ def _raised(value: Any) -> Any:
 def _alone(node: Any, library: Mapping[str, Any]) -> Any:
     """A graph of placeholders and one node, without its device and what refers to other nodes."""
     graph_def = tf.compat.v1.GraphDef()
-    inputs = [f"input_{index}" for index, _ in enumerate(inputs_of(node, library))]
-    for name, port in zip(inputs, inputs_of(node, library), strict=True):
-        graph_def.node.add(name=name, op="Placeholder").attr["dtype"].type = port.dtype
+    for index, port in enumerate(inputs_of(node, library)):
+        graph_def.node.add(name=f"input_{index}", op="Placeholder").attr["dtype"].type = port.dtype
     node.device = ""
-    node.input[:] = inputs
+    node.input[:] = [placeholder.name for placeholder in graph_def.node]
     for attribute in [name for name in node.attr if name.startswith("_")]:
         del node.attr[attribute]
     graph_def.node.append(node)

@@ -9,8 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from mixdown.numerics.comparison import BEYOND, Compared, Comparison, Errors
-from mixdown.tensorflow.numerics.probing.runs import Run, chosen_policy
-from mixdown.tensorflow.numerics.probing.state import kept
+from mixdown.tensorflow.numerics.probing.runs import Run, chosen_policy, kept
 from mixdown.tensorflow.numerics.probing.values import Values, float_array
 
 if TYPE_CHECKING:
@@ -67,22 +66,20 @@ def _ranked(errors: Mapping[Key, Errors], values: Values) -> tuple[Compared, ...
 def _added(errors: Mapping[Key, Errors], plan: Plan) -> dict[Key, float]:
     """Per tensor, its relative error beyond the largest among what its op reads; an op that reads none adds none."""
     graph = plan.graph
-    of_op: dict[tuple[str, str], float] = {}
-    for key, error in errors.items():
-        where = (key.function, key.op)
-        of_op[where] = max(of_op.get(where, 0.0), error.relative)
-    measured = [of_op.get((op.function, op.name)) for op in graph.ops]
     position = {(op.function, op.name): index for index, op in enumerate(graph.ops)}
+    known = {key: position[key.function, key.op] for key in errors if (key.function, key.op) in position}
+    measured: dict[int, float] = {}
+    for key, index in known.items():
+        measured[index] = max(measured.get(index, 0.0), errors[key].relative)
     out = {}
-    for key, error in errors.items():
-        index = position.get((key.function, key.op))
-        if index is not None and any(graph.predecessors[site] for site in graph.ops[index].sites):
-            read = _read(index, measured, plan)
-            out[key] = error.relative - read if error.relative > read else 0.0
+    for key, index in known.items():
+        if any(graph.predecessors[site] for site in graph.ops[index].sites):
+            own, read = errors[key].relative, _read(index, measured, plan)
+            out[key] = own - read if own > read else 0.0
     return out
 
 
-def _read(op: int, measured: list[float | None], plan: Plan) -> float:
+def _read(op: int, measured: Mapping[int, float], plan: Plan) -> float:
     """The largest error among what an op reads; values that only pass through a signature are followed back."""
     graph = plan.graph
     queue, seen, worst = list(graph.ops[op].sites), {op}, 0.0
@@ -92,11 +89,10 @@ def _read(op: int, measured: list[float | None], plan: Plan) -> float:
             if source in seen:
                 continue
             seen.add(source)
-            error = measured[source]
-            if error is None:
-                queue.extend(graph.ops[source].sites)
+            if source in measured:
+                worst = max(worst, measured[source])
             else:
-                worst = max(worst, error)
+                queue.extend(graph.ops[source].sites)
     return worst
 
 

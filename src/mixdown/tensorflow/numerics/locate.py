@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,8 +20,7 @@ from mixdown.tensorflow.install import install
 from mixdown.tensorflow.numerics.causes import find_cause, in_float32
 from mixdown.tensorflow.numerics.probing.health import Health
 from mixdown.tensorflow.numerics.probing.probed_function import FLOATS, maker
-from mixdown.tensorflow.numerics.probing.runs import Run, chosen_policy
-from mixdown.tensorflow.numerics.probing.state import kept
+from mixdown.tensorflow.numerics.probing.runs import Run, chosen_policy, kept
 from mixdown.tensorflow.numerics.probing.values import float_array
 from mixdown.tensorflow.runtime.private import context
 from mixdown.tensorflow.runtime.source_lines import of_op
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from mixdown.core import Policy
     from mixdown.tensorflow.calls.call_hook import ObservedCall
-    from mixdown.tensorflow.numerics.causes import Cause, Findings
+    from mixdown.tensorflow.numerics.causes import Cause
     from mixdown.tensorflow.numerics.probing.health import Capture, PortValues
     from mixdown.tensorflow.numerics.probing.probed_function import ProbedFunction
 
@@ -108,42 +108,31 @@ def _located(health: Health) -> Location | None:
     found = find_cause(health.executions)
     if found.first is None:
         return None
-    return _came_in(found.first) if found.came_in else _made(found, found.first, health.captures)
-
-
-def _made(found: Findings, cause: Cause, captures: list[Capture]) -> Location:
-    function, name = cause.execution.function, cause.node
-    node = op = function.by_name[name]
-    capture = next((each for each in captures if _shows(each, cause)), None)
+    function, name = found.first.execution.function, found.first.node
     cast = maker(function.inputs[name][0].text) if name in function.inserted else ""
-    if cast:  # name the op that reads it
-        op = next(iter(function.readers.get(function.outputs[name][0].text, ())), node)
-    return Location(
-        op=op.name,
-        kind=op.op,
+    readers = function.readers.get(function.outputs[name][0].text) if cast else None
+    op = readers[0] if readers else function.by_name.get(name)  # of a cast, the op that reads it
+    shown = name if op is None else op.name
+    location = Location(
+        op=shown,
+        kind="argument" if op is None else op.op,
         function=function.original,
         dtype=_float_dtype(function, name),
-        inputs=_ranges(function, capture.inputs) if capture else (),
-        outputs=_ranges(function, capture.outputs) if capture else (),
-        layer=layer_of(op.name, function.outputs),
-        source=of_op(context(), function.original, op.name),
-        float32=False if cast else _overflows_in_float32(node, capture),
+        layer=layer_of(shown, function.outputs),
+        source=of_op(context(), function.original, shown),
         cast=cast,
-        iteration=cause.execution.ordinal,
+        came_in=found.came_in,
         others=found.others,
     )
-
-
-def _came_in(cause: Cause) -> Location:
-    function, name = cause.execution.function, cause.node
-    return Location(
-        op=name,
-        kind=function.by_name[name].op if name in function.by_name else "argument",
-        function=function.original,
-        dtype=_float_dtype(function, name),
-        layer=layer_of(name),
-        source=of_op(context(), function.original, name),
-        came_in=True,
+    if found.came_in:
+        return location
+    capture = next((each for each in health.captures if _shows(each, found.first)), None)
+    return replace(
+        location,
+        inputs=_ranges(function, capture.inputs) if capture else (),
+        outputs=_ranges(function, capture.outputs) if capture else (),
+        float32=False if cast else _overflows_in_float32(function.by_name[name], capture),
+        iteration=found.first.execution.ordinal,
     )
 
 

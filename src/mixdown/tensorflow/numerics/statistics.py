@@ -8,14 +8,12 @@ from mixdown.errors import MixdownError
 from mixdown.numerics.range_statistics import Statistics
 from mixdown.numerics.tally import MeasuredTensor
 from mixdown.tensorflow.numerics.probing.counts import Counts
-from mixdown.tensorflow.numerics.probing.runs import Run, chosen_policy
-from mixdown.tensorflow.numerics.probing.state import kept
+from mixdown.tensorflow.numerics.probing.runs import Run, chosen_policy, kept
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from mixdown.core import Policy
-    from mixdown.tensorflow.numerics.probing.counts import Scope
 
 
 def statistics(
@@ -38,24 +36,18 @@ def statistics(
     if steps < 1:
         raise MixdownError(f"Statistics need at least one step, got steps={steps}.")
     policy, _ = chosen_policy(policy)
-    counts = observe(step_fn, [args] * steps, policy)
-    return Statistics(policy.low, steps, float(loss_scale), _rows(counts, policy.low))
+    counts = Counts()
+    count(counts, step_fn, [args] * steps, policy)
+    rows = [MeasuredTensor(*key, tally) for key, tally in counts.tallies.items()]
+    rows.sort(key=lambda row: _badness(row, policy.low))
+    return Statistics(policy.low, steps, float(loss_scale), tuple(rows))
 
 
-def observe(
-    step_fn: Callable[..., Any], batches: Iterable[tuple[Any, ...]], policy: Policy, scope: Scope | None = None
-) -> Counts:
-    """Call the step on every batch, in float32, and count the tensors in scope."""
-    counts = Counts(scope)
+def count(counts: Counts, step_fn: Callable[..., Any], batches: Iterable[tuple[Any, ...]], policy: Policy) -> None:
+    """Call a step on every batch, in float32, and count what it makes; variables are as before afterwards."""
     with kept(), Run(counts, policy, full=True) as run:
         for batch in batches:
             run(step_fn, *batch)
-    return counts
-
-
-def _rows(counts: Counts, low: str) -> tuple[MeasuredTensor, ...]:
-    rows = [MeasuredTensor(*key, tally) for key, tally in counts.tallies.items()]
-    return tuple(sorted(rows, key=lambda row: _badness(row, low)))
 
 
 def _badness(row: MeasuredTensor, low: str) -> tuple[float, float, float, str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from mixdown.tensorflow.runtime.private import LoadTracesFromDebugInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from mixdown.core import Graph
 
@@ -19,13 +19,11 @@ MOST_FRAMES = 10_000_000
 
 LIBRARIES = ("tensorflow", "keras", "tf_keras")
 
-Lookup = dict[str, str]
-"""Op -> its line."""
-
 
 def of_functions(graph: Graph, context: Any) -> list[str]:
     """Per op, its line, from the functions that TensorFlow has registered."""
-    return _looked_up(graph, lambda function: _lines(traces(context, function)))
+    known = {function: _lines(traces(context, function)) for function in {op.function for op in graph.ops}}
+    return [known[op.function].get(op.name, "") for op in graph.ops]
 
 
 def of_op(context: Any, function: str, op: str) -> str:
@@ -36,16 +34,13 @@ def of_op(context: Any, function: str, op: str) -> str:
 
 def of_graph(graph: Graph, user: Any) -> list[str]:
     """Per op, its line, from the operations of a `tf.Graph`."""
-    operations = {operation.name: operation for operation in user.get_operations()}
-    own = {op.name: operations[op.name].traceback for op in graph.ops if not op.function and op.name in operations}
-    lines = _lines(own)
-    return _looked_up(graph, lambda function: {} if function else lines)
+    outermost = {op.name for op in graph.ops if not op.function}
+    return _outermost(graph, {op.name: op.traceback for op in user.get_operations() if op.name in outermost})
 
 
 def of_graph_def(graph: Graph, graph_def: Any) -> list[str]:
     """Per op, its line, if the GraphDef was saved with them."""
-    lines = _lines(_traces(graph_def.debug_info))
-    return _looked_up(graph, lambda function: {} if function else lines)
+    return _outermost(graph, _traces(graph_def.debug_info))
 
 
 def of_saved_model(graph: Graph, debug_info: Any) -> list[str]:
@@ -59,9 +54,10 @@ def traces(context: Any, function: str) -> dict[str, Any]:
     return _traces(context.get_graph_debug_info(function)) if context.has_function(function) else {}
 
 
-def _looked_up(graph: Graph, lookup: Callable[[str], Lookup]) -> list[str]:
-    known = {function: lookup(function) for function in {op.function for op in graph.ops}}
-    return [known[op.function].get(op.name, "") for op in graph.ops]
+def _outermost(graph: Graph, stacks: dict[str, Any]) -> list[str]:
+    """Per op, its line, for the ops that stand in no function."""
+    lines = _lines(stacks)
+    return ["" if op.function else lines.get(op.name, "") for op in graph.ops]
 
 
 def _traces(debug_info: Any) -> dict[str, Any]:
@@ -75,7 +71,7 @@ def _frames(debug_info: Any) -> int:
     return own + sum(shared.get(number, 0) for number in debug_info.name_to_trace_id.values())
 
 
-def _lines(stacks: dict[str, Any]) -> Lookup:
+def _lines(stacks: dict[str, Any]) -> dict[str, str]:
     frames = {name: _users_frame(trace) for name, trace in stacks.items()}
     return {name: f"{frame.filename}:{frame.lineno}, in {frame.name}" for name, frame in frames.items() if frame}
 

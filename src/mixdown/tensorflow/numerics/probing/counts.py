@@ -7,7 +7,7 @@ as zero. A tensor with numbers that float16 cannot hold, or that are subnormal i
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 from tensorflow.core.framework.attr_value_pb2 import AttrValue
@@ -31,65 +31,54 @@ MANTISSA_BITS = 23
 SMALLEST_NORMAL = 1 << MANTISSA_BITS
 
 
-class Scope(NamedTuple):
-    """What is counted beside the tensors that 16-bit ops read and make."""
-
-    inner: bool = False  # arguments of inner functions too, though they are the same values as outside
-    denied: bool = False  # what denied ops read and make too
-
-
 class Counts:
-    """Tallies of the tensors that a policy makes 16-bit."""
+    """Tallies of the tensors that the 16-bit ops of a policy read and make.
 
-    def __init__(self, scope: Scope | None = None) -> None:
-        self._scope = scope or Scope()
+    Args:
+        inner: whether to count arguments of inner functions too, though they are the same values as outside.
+        denied: whether to count what denied ops read and make too.
+    """
+
+    def __init__(self, *, inner: bool = False, denied: bool = False) -> None:
+        self._inner, self._denied = inner, denied
         self.tallies: dict[Key, Tally] = {}
         self.plans: list[Plan] = []
-        self._channel = Channel(tf.int32, tf.int32)
-        self._columns: dict[ProbedFunction, list[Key]] = {}
+        self._channel = Channel[list[Key]](tf.int32)
+        self.channels: tuple[Channel[Any], ...] = (self._channel,)
 
     def instrument(self, tree: ProbedTree) -> None:
         """See `runs.Probe`."""
         self.plans.append(tree.plan)
-        chosen = _chosen(tree, self._scope)
+        chosen = self._chosen(tree)
         for function in tree.functions:
             if function.can_be_probed and (own := _distinct(function, chosen.get(function.number, {}))):
-                self._columns[function] = list(own.values())
                 packed = function.pack([_counted(function, text) for text in own], tf.int32, HOST)
-                number = function.constant(function.number, tf.int32)
-                function.run_also(self._channel.write(function, (number, packed)))
+                function.run_also(self._channel.send(function, packed, list(own.values())))
 
-    def collect(self, tree: ProbedTree) -> None:
+    def _chosen(self, tree: ProbedTree) -> dict[int, dict[str, Key]]:
+        """Per function, the tensors to count: how nodes name them, and what they are."""
+        plan, graph = tree.plan, tree.plan.graph
+        by_name = {function.original: function for function in tree.functions}
+        wanted = [paint is Paint.LOW for paint in plan.paints]
+        if self._denied:
+            wanted = [w or c is Category.DENY for w, c in zip(wanted, plan.view.categories, strict=True)]
+        out: dict[int, dict[str, Key]] = {}
+        for tensor in graph.tensors:
+            key = Key.of(graph, tensor)
+            function, is_argument = by_name[key.function], key.kind == "_Arg"
+            is_conduit = graph.sites[tensor.site].role is Role.CONDUIT
+            inner_end = is_conduit and not (is_argument and (self._inner or function.number == 0))
+            if not inner_end and any(wanted[site] for site in (tensor.site, *tensor.consumers)):
+                text = key.op if is_argument else function.outputs[key.op][key.output].text
+                out.setdefault(function.number, {})[text] = key
+        return out
+
+    def collect(self) -> None:
         """See `runs.Probe`."""
-        for number, rows in self._channel.records():
-            columns = self._columns[tree.functions[int(number)]]
-            for key, row in zip(columns, rows.numpy().tolist(), strict=True):
+        for keys, rows in self._channel.records():
+            for key, row in zip(keys, rows.tolist(), strict=True):
                 tally = Tally.from_vector(row)
                 self.tallies[key] = self.tallies[key] + tally if key in self.tallies else tally
-
-    def close(self) -> None:
-        """See `runs.Probe`."""
-        self._channel.close()
-
-
-def _chosen(tree: ProbedTree, scope: Scope) -> dict[int, dict[str, Key]]:
-    """Per function, the tensors that are in scope: how nodes name them, and what they are."""
-    plan, graph = tree.plan, tree.plan.graph
-    by_name = {function.original: function for function in tree.functions}
-    wanted = [paint is Paint.LOW for paint in plan.paints]
-    if scope.denied:
-        wanted = [w or c is Category.DENY for w, c in zip(wanted, plan.view.categories, strict=True)]
-    out: dict[int, dict[str, Key]] = {}
-    for tensor in graph.tensors:
-        site = graph.sites[tensor.site]
-        op, function = graph.ops[site.op], by_name[graph.ops[site.op].function]
-        inner_end = site.role is Role.CONDUIT and not (op.kind == "_Arg" and (scope.inner or function.number == 0))
-        if inner_end or not any(wanted[site] for site in (tensor.site, *tensor.consumers)):
-            continue
-        output = int(tensor.name.rpartition(":")[2])
-        text = op.name if op.kind == "_Arg" else function.outputs[op.name][output].text
-        out.setdefault(function.number, {})[text] = Key(op.name, op.kind, output, op.function)
-    return out
 
 
 def _distinct(function: ProbedFunction, chosen: dict[str, Key]) -> dict[str, Key]:
@@ -118,8 +107,9 @@ def _summary(tensor: tf.Tensor) -> tf.Tensor:
     # Of two numbers of one sign, the bits of the larger one are the larger integer: a number that float16 keeps is
     # counted as it rounds it, one that float16 flushes to zero is counted as it is.
     histogram = _histogram(tf.maximum(_bits(numbers), _bits(rounded)))
-    doubled = tf.bitwise.left_shift(tf.bitcast(numbers, tf.uint32), _unsigned(1))  # no sign, and in the order of sizes
-    smallest = tf.bitwise.right_shift(tf.reduce_min(doubled - _unsigned(1)) + _unsigned(1), _unsigned(1))  # but zero
+    one = tf.constant(1, tf.uint32)
+    doubled = tf.bitwise.left_shift(tf.bitcast(numbers, tf.uint32), one)  # without the sign, and in the order of sizes
+    smallest = tf.bitwise.right_shift(tf.reduce_min(doubled - one) + one, one)  # of those that are not zero
     smallest = tf.bitcast(smallest, tf.int32)
     plain = (histogram[-1] == 0) & ((smallest >= SMALLEST_NORMAL) | (smallest == 0))
     return tf.concat(
@@ -152,7 +142,7 @@ def _unusual(numbers: tf.Tensor, rounded: tf.Tensor) -> tf.Tensor:
 
 def _histogram(bits: tf.Tensor) -> tf.Tensor:
     """How many numbers have each exponent."""
-    signed = tf.bitwise.right_shift(tf.bitcast(bits, tf.uint32), _unsigned(MANTISSA_BITS))
+    signed = tf.bitwise.right_shift(tf.bitcast(bits, tf.uint32), tf.constant(MANTISSA_BITS, tf.uint32))
     counts = tf.raw_ops.Bincount(
         arr=tf.bitcast(signed, tf.int32), size=2 * EXPONENTS, weights=tf.constant([], tf.int32)
     )
@@ -161,7 +151,3 @@ def _histogram(bits: tf.Tensor) -> tf.Tensor:
 
 def _bits(numbers: tf.Tensor) -> tf.Tensor:
     return tf.bitcast(numbers, tf.int32)
-
-
-def _unsigned(value: int) -> tf.Tensor:
-    return tf.constant(value, tf.uint32)

@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import tensorflow as tf
 
 from mixdown.tensorflow.numerics.probing.channel import HOST, Channel
-from mixdown.tensorflow.numerics.probing.probed_function import FLOATS, MOVERS, OPAQUE, Port
+from mixdown.tensorflow.numerics.probing.probed_function import FLOATS, MOVERS, OPAQUE, Port, ProbedFunction
+from mixdown.tensorflow.numerics.probing.trees import ProbedTree
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    from mixdown.tensorflow.numerics.probing.probed_function import ProbedFunction
-    from mixdown.tensorflow.numerics.probing.trees import ProbedTree
 
 CURT_HEALTH = 2  # DebugNumericSummaryV2: the tensor's id, and 1 if an element is Inf or NaN
 
@@ -51,28 +49,20 @@ class Health:
         self.executions: list[Execution] = []
         self.captures: list[Capture] = []
         self._calls = 0
-        self._records = Channel(tf.int32, tf.float32)
-        self._values = Channel(tf.int32, tf.string)
-        self._columns: dict[ProbedFunction, list[list[str]]] = {}  # per summary, the tensors that share it
-        self._captured: dict[ProbedFunction, list[tuple[str, list[Port], list[Port]]]] = {}
+        self._summaries = Channel[tuple[ProbedTree, ProbedFunction, list[list[str]]]](tf.float32)
+        self._values = Channel[tuple[ProbedFunction, str, list[Port], list[Port]]](tf.string)
+        self.channels: tuple[Channel[Any], ...] = (self._summaries, self._values)
 
     def instrument(self, tree: ProbedTree) -> None:
         """See `runs.Probe`."""
-        for function in tree.functions:
-            if function.can_be_probed:
-                self._probe(function)
-
-    def _probe(self, function: ProbedFunction) -> None:
-        summaries = _Summaries(function)
-        if not summaries.columns:
-            return
-        self._columns[function] = list(summaries.columns.values())
-        self._captured[function] = []
-        for node in function.live:
-            if function.computes(node):
-                self._capture(function, node, summaries)
-        packed = function.pack(list(summaries.columns), tf.float32, HOST)
-        function.run_also(self._records.write(function, (function.constant(function.number, tf.int32), packed)))
+        for function in (each for each in tree.functions if each.can_be_probed):
+            summaries = _Summaries(function)
+            if summaries.columns:
+                for node in filter(function.computes, function.live):
+                    self._capture(function, node, summaries)
+                packed = function.pack(list(summaries.columns), tf.float32, HOST)
+                label = (tree, function, list(summaries.columns.values()))
+                function.run_also(self._summaries.send(function, packed, label))
 
     def _capture(self, function: ProbedFunction, node: Any, summaries: _Summaries) -> None:
         inputs = [port for port in function.inputs[node.name] if port.dtype not in OPAQUE]
@@ -82,24 +72,19 @@ class Health:
         axis = function.constant([0], tf.int32)
         open_ = function.add("Any", (worse, axis), HOST, Tidx=tf.int32, keep_dims=False) + ":output:0"
         values = [_serialized(function, port, open_, node.device) for port in (*inputs, *outputs)]
-        where = function.constant([function.number, len(self._captured[function])], tf.int32)
         # Not run_also: behind a closed Switch this node never runs, and the function must not wait for it.
-        self._values.write(function, (where, function.pack(values, tf.string, HOST)))
-        self._captured[function].append((node.name, inputs, outputs))
+        packed = function.pack(values, tf.string, HOST)
+        self._values.send(function, packed, (function, node.name, inputs, outputs))
 
-    def collect(self, tree: ProbedTree) -> None:
+    def collect(self) -> None:
         """See `runs.Probe`."""
-        seen: dict[int, int] = {}
-        for number, flags in self._records.records():
-            function = tree.functions[int(number)]
-            columns = zip(self._columns[function], flags.numpy()[:, 1], strict=True)
-            bad = frozenset(text for texts, flag in columns if flag for text in texts)
-            ordinal = seen[function.number] = seen.get(function.number, -1) + 1
+        seen: dict[ProbedFunction, int] = {}
+        for (tree, function, columns), flags in self._summaries.records():
+            flagged = zip(columns, flags[:, 1], strict=True)
+            bad = frozenset(text for texts, flag in flagged if flag for text in texts)
+            ordinal = seen[function] = seen.get(function, -1) + 1
             self.executions.append(Execution(tree, function, self._calls, ordinal, bad))
-        for where, values in self._values.records():
-            number, position = where.numpy().tolist()
-            function = tree.functions[number]
-            node, inputs, outputs = self._captured[function][position]
+        for (function, node, inputs, outputs), values in self._values.records():
             pairs = zip((*inputs, *outputs), values, strict=True)
             arrays = tuple((port, tf.io.parse_tensor(value, port.dtype).numpy()) for port, value in pairs)
             self.captures.append(Capture(function, node, arrays[: len(inputs)], arrays[len(inputs) :]))
@@ -109,11 +94,6 @@ class Health:
         """Drop what was seen so far."""
         self.executions.clear()
         self.captures.clear()
-
-    def close(self) -> None:
-        """See `runs.Probe`."""
-        self._records.close()
-        self._values.close()
 
 
 class _Summaries:

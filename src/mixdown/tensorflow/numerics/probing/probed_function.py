@@ -11,12 +11,14 @@ import tensorflow as tf
 from tensorflow.core.framework import types_pb2
 from tensorflow.core.framework.attr_value_pb2 import AttrValue
 
+from mixdown.tensorflow.protos import signatures
 from mixdown.tensorflow.protos.bodies import CALLS
 from mixdown.tensorflow.protos.library import unused
-from mixdown.tensorflow.protos.signatures import kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+
+    from mixdown.core import Graph, Tensor
 
 PREFIX = "mixdown_probe"
 """The scope of the nodes that are added."""
@@ -47,23 +49,24 @@ class Key(NamedTuple):
     output: int
     function: str
 
+    @classmethod
+    def of(cls, graph: Graph, tensor: Tensor) -> Key:
+        """The key of a tensor of a graph that was read."""
+        op = graph.ops[graph.sites[tensor.site].op]
+        return cls(op.name, op.kind, int(tensor.name.rpartition(":")[2]), op.function)
+
 
 class ProbedFunction:
-    """The copy of one function: its nodes and tensors as they were before any probe, and methods that add nodes.
-
-    Args:
-        number: its place among the copies of a tree.
-        function: the FunctionDef, which is changed.
-        original: the name of the function it is a copy of.
-        library: the copies that it may call, by name.
-        known: the nodes of the original.
-    """
+    """The copy of one function: its nodes and tensors as they were before any probe, and methods that add nodes."""
 
     def __init__(self, number: int, function: Any, original: str, library: Mapping[str, Any], known: set[str]) -> None:
-        self.number, self.function, self.original, self.library = number, function, original, library
+        self.number = number  # its place among the copies of a tree
+        self.function, self.name = function, str(function.signature.name)
+        self.original = original  # the name of the function that it is a copy of
+        self.library = library  # the copies that it may call
         self.nodes = list(function.node_def)
         self.by_name = {node.name: node for node in self.nodes}
-        self.inserted = self.by_name.keys() - known  # the casts of the plan
+        self.inserted = self.by_name.keys() - known  # the casts of the plan: `known` are the nodes of the original
         self.arguments = [Port(argument.name, argument.type) for argument in function.signature.input_arg]
         self.results = [Port(function.ret[result.name], result.type) for result in function.signature.output_arg]
         self._taken = {*self.by_name, *(argument.text for argument in self.arguments)}
@@ -77,12 +80,10 @@ class ProbedFunction:
     @cached_property
     def outputs(self) -> dict[str, list[Port]]:
         """Node -> its outputs."""
-        return {node.name: list(self._outputs(node)) for node in self.nodes}
-
-    def _outputs(self, node: Any) -> Iterator[Port]:
-        for argument in _definition(node, self.library).output_arg:
-            for index, dtype in enumerate(_dtypes(argument, node)):
-                yield Port(f"{node.name}:{argument.name}:{index}", dtype)
+        return {
+            node.name: [Port(f"{node.name}:{text}", dtype) for text, dtype in _ports(node, self.library, "output_arg")]
+            for node in self.nodes
+        }
 
     @cached_property
     def inputs(self) -> dict[str, list[Port]]:
@@ -138,7 +139,7 @@ class ProbedFunction:
 
     def has_effects(self, node: Any) -> bool:
         """Whether a node does something beyond its outputs: it runs even if none of them is read."""
-        return bool(_definition(node, self.library).is_stateful)
+        return bool(_kind(node, self.library).definition.is_stateful)
 
     def has_hidden_inputs(self, node: Any) -> bool:
         """Whether a node also takes values from a variable, a list, an iterator, or has no inputs at all."""
@@ -183,9 +184,8 @@ class ProbedFunction:
 
 def inputs_of(node: Any, library: Mapping[str, Any]) -> list[Port]:
     """The data inputs of a node of a function, in order."""
-    dtypes = (dtype for argument in _definition(node, library).input_arg for dtype in _dtypes(argument, node))
     texts = (text for text in node.input if not text.startswith("^"))
-    return [Port(text, dtype) for text, dtype in zip(texts, dtypes, strict=True)]
+    return [Port(text, dtype) for text, (_, dtype) in zip(texts, _ports(node, library, "input_arg"), strict=True)]
 
 
 def maker(text: str) -> str:
@@ -193,17 +193,17 @@ def maker(text: str) -> str:
     return text.removeprefix("^").partition(":")[0]
 
 
-def _definition(node: Any, library: Mapping[str, Any]) -> Any:
-    kind = kind_of(node.op)
-    return library[node.op].signature if kind is None else kind.definition
+def _kind(node: Any, library: Mapping[str, Any]) -> signatures.Kind:
+    return signatures.kind_of(node.op) or signatures.prepare(library[node.op].signature)
 
 
-def _dtypes(argument: Any, node: Any) -> list[int]:
-    """The dtypes of the ports that an argument of an op's definition stands for."""
-    if argument.type_list_attr:
-        return list(node.attr[argument.type_list_attr].list.type)
-    dtype = node.attr[argument.type_attr].type if argument.type_attr else argument.type
-    return [dtype] * (node.attr[argument.number_attr].i if argument.number_attr else 1)
+def _ports(node: Any, library: Mapping[str, Any], side: str) -> Iterator[tuple[str, int]]:
+    """The inputs or the outputs of a node: the name and index of each, such as "z:0", and its dtype."""
+    kind = _kind(node, library)
+    known = dict(zip((name for name, _ in kind.readers), kind.values(node), strict=True))
+    for argument in getattr(kind.definition, side):
+        for index, (_, dtype) in enumerate(signatures.ports(argument, known)):
+            yield f"{argument.name}:{index}", dtype
 
 
 def _attribute(value: Any) -> AttrValue:

@@ -1,14 +1,17 @@
-"""One run of a step with probes in it. Start with `Run`.
+"""A step run with probes in it (`Run`), and the state of the program put back afterwards (`kept`).
 
-It copies every function that the step calls, lets a probe write into the copies, runs them in the originals' place, and
-collects what the probe saw after every call.
+A run copies every function that the step calls, lets a probe write into the copies, runs them in the originals' place,
+and collects what the probe saw after every call.
 """
 
 from __future__ import annotations
 
+import gc
+import random
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
+import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf.config_pb2 import ConfigProto
 
@@ -21,26 +24,26 @@ from mixdown.tensorflow.calls.error_names import name_originals
 from mixdown.tensorflow.install import install
 from mixdown.tensorflow.machine.devices import device_type, machine_default
 from mixdown.tensorflow.numerics.probing.trees import copy_tree
-from mixdown.tensorflow.runtime.private import FunctionCallOptions
+from mixdown.tensorflow.runtime.private import EagerTensor, FunctionCallOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from mixdown.tensorflow.calls.call_hook import ObservedCall
+    from mixdown.tensorflow.numerics.probing.channel import Channel
     from mixdown.tensorflow.numerics.probing.trees import ProbedTree
 
 
 class Probe(Protocol):
-    """What is observed in a run."""
+    """What is observed in a run; the run closes its channels."""
+
+    channels: tuple[Channel[Any], ...]
 
     def instrument(self, tree: ProbedTree) -> None:
         """Write probes into the copies of a function and of all it calls."""
 
-    def collect(self, tree: ProbedTree) -> None:
+    def collect(self) -> None:
         """Take in what the probes saw in the call that has just been made."""
-
-    def close(self) -> None:
-        """Free what the probe holds in the runtime."""
 
 
 class Run:
@@ -64,9 +67,10 @@ class Run:
 
     def __exit__(self, *_: object) -> None:
         for tree in self._trees.values():
-            for copy in tree.copies.values() if tree else ():
+            for copy in tree.originals if tree else ():
                 self._context.remove_function(copy)
-        self._probe.close()
+        for channel in self._probe.channels:
+            channel.close()
 
     def __call__(self, step: Callable[..., Any], *args: Any) -> Any:
         """Call a step; the functions it calls run with probes.
@@ -102,10 +106,10 @@ class Run:
             with _unoptimized(call.context):
                 return call.as_is(tree.name)
         except tf.errors.OpError as error:
-            name_originals(error, call.context, {copy: original for original, copy in tree.copies.items()})
+            name_originals(error, call.context, tree.originals)
             raise
         finally:
-            self._probe.collect(tree)
+            self._probe.collect()
 
     def _copy(self, name: str, device: str) -> ProbedTree | None:
         """The probed copies of a function and of all it calls, registered; None if it cannot be read."""
@@ -143,3 +147,52 @@ def _unoptimized(context: Any) -> Iterator[None]:
         yield
     finally:
         context.function_call_options = before
+
+
+class Snapshot:
+    """Variables and generators as they are now. It holds references: TensorFlow copies what is written to later."""
+
+    def __init__(self, variables: Iterable[Any]) -> None:
+        self._values = [(variable, variable.read_value()) for variable in variables]
+        # The global generator is what users' steps draw from.
+        self._generators = random.getstate(), np.random.get_state()  # noqa: NPY002 - see above
+
+    def restore(self) -> None:
+        """Make everything bit for bit what it was."""
+        for variable, value in self._values:
+            tf.raw_ops.AssignVariableOp(resource=variable.handle, value=value)
+        random.setstate(self._generators[0])
+        np.random.set_state(self._generators[1])  # noqa: NPY002 - see above
+
+
+@contextmanager
+def kept() -> Iterator[Callable[[], None]]:
+    """Afterwards every variable that existed before is as it was; yields a way to do that in between.
+
+    Not kept: what a dataset iterator has handed out, and tables, stacks and queues of the program's own.
+    """
+    snapshot = Snapshot(_variables())
+    try:
+        yield snapshot.restore
+    finally:
+        snapshot.restore()
+
+
+def _variables() -> list[Any]:
+    """Every variable of this process: a step may write any, in the functions it calls or by eager ops between them."""
+    kinds: dict[type, bool] = {}
+    found = []
+    for candidate in gc.get_objects():
+        kind = type(candidate)
+        if kind not in kinds:
+            kinds[kind] = isinstance(kind, type) and issubclass(kind, tf.Variable)
+        if kinds[kind] and _holds_a_value(candidate):
+            found.append(candidate)
+    return found
+
+
+def _holds_a_value(variable: Any) -> bool:
+    if isinstance(variable, tf.distribute.DistributedValues):  # its parts are variables of their own
+        return False
+    handle = getattr(variable, "handle", None)
+    return isinstance(handle, EagerTensor) and bool(variable.is_initialized())

@@ -22,7 +22,7 @@ from mixdown.tensorflow.runtime.gc_pause import collector_paused
 from mixdown.tensorflow.writing.apply import apply
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Mapping
 
     from mixdown.core import Plan, Policy
 
@@ -39,13 +39,17 @@ class ProbedTree(NamedTuple):
 
     functions: tuple[ProbedFunction, ...]
     plan: Plan  # also for a tree that runs in float32: what the policy would do
-    copies: Mapping[str, str]  # original -> copy
     callers: Mapping[int, tuple[int, str]]  # number of a function -> that of its first caller, and the calling node
 
     @property
     def name(self) -> bytes:
         """The outermost function."""
-        return str(self.functions[0].function.signature.name).encode()
+        return self.functions[0].name.encode()
+
+    @property
+    def originals(self) -> dict[str, str]:
+        """Copy -> original."""
+        return {function.name: function.original for function in self.functions}
 
 
 def copy_tree(context: Any, name: str, device: str, policy: Policy, *, full: bool, lenient: bool) -> ProbedTree:
@@ -54,7 +58,7 @@ def copy_tree(context: Any, name: str, device: str, policy: Policy, *, full: boo
     Raises:
         GraphError: the function cannot be read.
     """
-    library = _Library(context)
+    library = _WithoutXla(context)
     with collector_paused():
         reading = read(function_body(library[name]), library, policy, default_device=device)
         plan = make_plan(reading.graph, policy)
@@ -71,38 +75,17 @@ def copy_tree(context: Any, name: str, device: str, policy: Policy, *, full: boo
     probed = tuple(
         ProbedFunction(number, functions[body], body, copied, known[number]) for number, body in enumerate(names)
     )
-    copies = {original: function.signature.name for original, function in functions.items()}
-    return ProbedTree(probed, plan, copies, _callers(probed))
+    return ProbedTree(probed, plan, _callers(probed))
 
 
-class _Library(Mapping[str, Any]):
+class _WithoutXla(Registered):
     """The functions that a context knows, without the marks that let XLA compile them."""
 
-    def __init__(self, context: Any) -> None:
-        self._registered = Registered(context)
-        self._copies: dict[str, Any] = {}
-
-    def __getitem__(self, name: str) -> Any:
-        if name not in self._copies:
-            original = self._registered[name]
-            copy = type(original)()
-            copy.CopyFrom(original)
-            for owner in (copy, *copy.node_def):
-                _drop(owner, MUST_COMPILE)
-            self._copies[name] = copy
-        return self._copies[name]
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._registered
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._registered)
-
-    def __len__(self) -> int:
-        return len(self._registered)
-
-    def __bool__(self) -> bool:
-        return True
+    def fetch(self, name: str) -> Any:
+        function = super().fetch(name)
+        for owner in (function, *function.node_def):
+            _drop(owner, MUST_COMPILE)
+        return function
 
 
 def _prepare(function: Any) -> None:

@@ -29,7 +29,7 @@ class Values:
     """Keeps every value of the chosen tensors.
 
     Args:
-        wanted: told a tensor, and whether it is a gradient that leaves the backward pass; returns whether to keep it.
+        wanted: whether to keep a tensor, given its key and whether it is a gradient that leaves the backward pass.
     """
 
     def __init__(self, wanted: Callable[[Key, bool], bool]) -> None:
@@ -38,8 +38,8 @@ class Values:
         self.final: set[Key] = set()
         self.dtypes: dict[Key, str] = {}
         self._wanted = wanted
-        self._channel = Channel(tf.int32, tf.float32)
-        self._keys: list[Key] = []
+        self._channel = Channel[Key](tf.float32)
+        self.channels: tuple[Channel[Any], ...] = (self._channel,)
 
     def instrument(self, tree: ProbedTree) -> None:
         """See `runs.Probe`."""
@@ -51,9 +51,7 @@ class Values:
             self.dtypes[key] = dtype.name
             if final:
                 self.final.add(key)
-            number = function.constant(len(self._keys), tf.int32)
-            self._keys.append(key)
-            function.run_also(self._channel.write(function, (number, text)))
+            function.run_also(self._channel.send(function, text, key))
 
     def _chosen(self, tree: ProbedTree) -> Iterator[tuple[ProbedFunction, Port, Key, bool]]:
         leaving = _gradients_that_leave(tree.plan)
@@ -65,14 +63,10 @@ class Values:
                     if port.dtype in HELD_BY_FLOAT32 and port.text in function.read and self._wanted(key, final):
                         yield function, port, key, final
 
-    def collect(self, tree: ProbedTree) -> None:  # noqa: ARG002 - records name their tensor themselves
+    def collect(self) -> None:
         """See `runs.Probe`."""
-        for number, value in self._channel.records():
-            self.found.setdefault(self._keys[int(number)], []).append(value.numpy())
-
-    def close(self) -> None:
-        """See `runs.Probe`."""
-        self._channel.close()
+        for key, value in self._channel.records():
+            self.found.setdefault(key, []).append(value)
 
 
 def _gradients_that_leave(plan: Plan) -> set[tuple[str, str]]:
