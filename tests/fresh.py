@@ -38,15 +38,15 @@ PROMPT = 0.02  # seconds between two looks at whether a copy has ended
 @functools.cache
 def python() -> list[str]:
     """Start the server, once for this process; returns the command that stands for an interpreter."""
-    folder = tempfile.TemporaryDirectory(prefix="mixdown-fresh-")
-    path = f"{folder.name}/socket"
+    path = f"{tempfile.mkdtemp(prefix='mixdown-fresh-')}/socket"
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     command = [sys.executable, __file__, OPTION, path]
     server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment | QUIET)  # noqa: S603 - this file
 
     def end() -> None:
-        server.communicate()  # its standard input ends, which ends it
-        folder.cleanup()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            server.communicate(timeout=10)  # its standard input ends, which ends it
+        server.kill()
 
     atexit.register(end)
     assert server.stdout is not None
@@ -75,7 +75,9 @@ def serve(path: str) -> dict[str, Any]:
         while True:
             asked, _, _ = select.select([listener.fileno(), 0], [], [])
             _reap()
-            if 0 in asked:
+            if 0 in asked:  # this is the end of it: nothing is ever written there
+                Path(path).unlink()
+                Path(path).parent.rmdir()
                 os._exit(0)
             connection, _ = listener.accept()
             if os.fork() == 0:

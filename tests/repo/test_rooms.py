@@ -20,11 +20,8 @@ LONGEST = 120  # lines of ARCHITECTURE.md: two screens
 BY_NAME = {
     "__init__.py": "public names are imported on first use, so that `import mixdown` needs no framework",
     "numerics/__init__.py": "the public tools need TensorFlow, and the pure code beside them does not",
-    "keras.py": "serves whichever Keras is installed, and TensorFlow's part is imported on first use",
     "keras_registration.py": "the optimizers are imported when a saved file asks for one",
-    "cli/__init__.py": "a module of this package for each command of a table",
     "cli/demo_data.py": "keras and scikit-learn are optional, and imported when their data are asked for",
-    "cli/doctor.py": "must answer where TensorFlow is missing or broken",
     "tensorflow/explaining/doctor.py": "keras may be missing or broken, which is what the command looks at",
     "tensorflow/loss_scaling/optimizers/__init__.py": "the wrapper of one Keras must not import another",
     "tensorflow/runtime/private.py": "private names of TensorFlow are looked up, and some releases lack one",
