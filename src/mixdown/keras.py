@@ -6,8 +6,8 @@
 import keras
 
 from mixdown.keras_registration import register
+from mixdown.tensorflow.explaining.training_log import TrainingLog
 from mixdown.tensorflow.loss_scaling.optimizers.keras3 import Keras3LossScaleOptimizer
-from mixdown.training_log import TrainingLog
 
 __all__ = ["Keras3LossScaleOptimizer", "MixedPrecisionCallback"]
 

@@ -5,11 +5,11 @@
 
 import tf_keras
 
+from mixdown.tensorflow.explaining.training_log import TrainingLog
 from mixdown.tensorflow.loss_scaling.optimizers.tf_keras import (
     TfKerasLegacyLossScaleOptimizer,
     TfKerasLossScaleOptimizer,
 )
-from mixdown.training_log import TrainingLog
 
 __all__ = ["TfKerasLegacyLossScaleOptimizer", "TfKerasLossScaleOptimizer", "TfKerasMixedPrecisionCallback"]
 

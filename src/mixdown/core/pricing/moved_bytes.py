@@ -1,7 +1,6 @@
 """What a paint costs, in bytes moved. Start with `Prices`; `traffic` is the bill for a finished plan.
 
-Two models. `kernels`: every op is a kernel of its own that reads its inputs and writes its outputs, and so is every
-cast. `fused` is for what XLA compiles.
+Here every op is a kernel of its own that reads its inputs and writes its outputs, and so is every cast.
 """
 
 from __future__ import annotations

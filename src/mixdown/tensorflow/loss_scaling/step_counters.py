@@ -75,7 +75,7 @@ def log_entries(numbers: Sequence[int], codes: tf.Tensor) -> tf.Tensor:
 
 
 def raise_or_warn(limit: SkipLimit, names: Iterable[str], skips: tf.Tensor, entries: tf.Tensor) -> tf.Tensor | None:
-    """`limit.raise_or_warn`, now or in a graph; nothing in a function compiled by XLA, which cannot call Python.
+    """`SkipLimit.raise_or_warn`, now or in a graph; nothing in a function compiled by XLA, which cannot call Python.
 
     Args:
         limit: the limit. It and the names are kept as long as the process lives, as is all that a graph calls.
