@@ -99,7 +99,7 @@ def convert_saved_model(
             page = Path(target.name, "assets.extra", "mixdown-report.html")
         else:
             plan, constants = _convert_frozen(source, made, policy, outputs, low_weights=low_weights)
-            plans, warnings, variables = {"graph": plan}, (), ()
+            plans, warnings, variables = {"graph": plan}, [], ()
             page = Path(f"{target.name}.mixdown-report.html")
         report = _report(source.name, plans, warnings)
         (folder / page).parent.mkdir(exist_ok=True)
