@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import functools
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import mixdown
-
-if TYPE_CHECKING:
-    from mixdown.core import Policy
+from mixdown.core import Policy
 
 NAMES = (
     "DynamicLossScale",

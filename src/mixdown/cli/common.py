@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 from mixdown.core import Policy
 from mixdown.core.policy import LOW_DTYPES, STRATEGIES
 from mixdown.reports.rendering.text import encodable
 from mixdown.rules import RULE_SETS
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Callable
 
 
 class Command(NamedTuple):

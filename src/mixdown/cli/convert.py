@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import warnings
-from typing import TYPE_CHECKING
 
 from mixdown.cli.common import Command, add_policy_options, policy_of, write_line
 from mixdown.errors import MixdownWarning
 from mixdown.untrusted.escaped import escaped
-
-if TYPE_CHECKING:
-    import argparse
 
 EXAMPLES = """examples:
   mixdown convert models/bert models/bert-float16 --weights low

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
 import multiprocessing
 import os
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mixdown.cli.common import Command, add_low_option, write_line
 from mixdown.errors import MixdownError
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterator
-
 
 MOST_CHANGES = 8
 EXAMPLES = """examples:

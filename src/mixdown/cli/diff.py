@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from mixdown.cli.common import Command, write_line
 from mixdown.errors import MixdownError, ReportError
 from mixdown.reports import Report
 from mixdown.reports.compare import compare, unpaired
 from mixdown.reports.rendering.text import difference
-
-if TYPE_CHECKING:
-    import argparse
 
 NOTES = """examples:
   mixdown explain model --json before.json

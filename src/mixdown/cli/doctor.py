@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mixdown.cli.common import Command, add_policy_options, policy_of, write_line
 from mixdown.cli.progress import Progress
-
-if TYPE_CHECKING:
-    import argparse
 
 SCHEMA = "mixdown-doctor/1"
 MARKS = {"ok": "ok  ", "note": "note", "problem": "!!  "}

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import mixdown
 from mixdown.cli.common import Command, add_policy_options, policy_of, write_line
 from mixdown.cli.progress import Progress
 from mixdown.errors import MixdownError
-
-if TYPE_CHECKING:
-    import argparse
-
-    from mixdown.reports import Report
+from mixdown.reports import Report
 
 NOTES = """examples:
   mixdown explain models/bert

@@ -5,12 +5,10 @@ from __future__ import annotations
 import sys
 from importlib.util import find_spec
 from threading import Lock, Timer
-from typing import TYPE_CHECKING, Self, TextIO
+from types import TracebackType
+from typing import Self, TextIO
 
 from mixdown.untrusted.escaped import escaped
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 PATIENCE = 2.0
 """Seconds before anything is shown."""

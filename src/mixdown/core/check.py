@@ -6,17 +6,12 @@ plans again, so a graph that a host describes truthfully always ends with a plan
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 from mixdown.core.graph import Role
 from mixdown.core.paint import Paint
+from mixdown.core.policy_view import PolicyView
 from mixdown.rules import Category
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from mixdown.core.policy_view import PolicyView
 
 Law = Callable[["PolicyView", "Sequence[Paint]"], list[int]]
 

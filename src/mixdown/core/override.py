@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from mixdown.errors import PolicyError
-from mixdown.rules import Category  # noqa: TC001 - the annotation is read when a policy is loaded
+from mixdown.rules import Category
 from mixdown.untrusted.typed import to_json_data
 
 

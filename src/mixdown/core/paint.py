@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from mixdown.core.graph import Graph
+from mixdown.core.graph import Graph
 
 
 class Paint(Enum):

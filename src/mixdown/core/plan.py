@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mixdown.core.check import offenders
+from mixdown.core.clock import Clock
+from mixdown.core.graph import Graph
+from mixdown.core.override import Override
 from mixdown.core.paint import Cast, Paint, Stroke, casts_of
 from mixdown.core.painting.strategies import paint
+from mixdown.core.policy import Policy
 from mixdown.core.policy_view import PolicyView
-from mixdown.core.pricing import TimePrices
+from mixdown.core.pricing import Predicted, TimePrices
 from mixdown.core.why import explain
 from mixdown.errors import PlanError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from mixdown.core.clock import Clock
-    from mixdown.core.graph import Graph
-    from mixdown.core.override import Override
-    from mixdown.core.policy import Policy
-    from mixdown.core.pricing import Predicted
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mixdown.core.override import Override
 from mixdown.core.pricing.machines import MACHINES
@@ -16,9 +17,6 @@ from mixdown.errors import MisfitError, PolicyError
 from mixdown.rules import RULE_SETS, Category, RuleSet, known_kinds
 from mixdown.untrusted.json_text import parsed
 from mixdown.untrusted.typed import from_json_data, to_json_data
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 LOW_DTYPES = ("float16", "bfloat16")
 STRATEGIES = ("optimal", "grappler")

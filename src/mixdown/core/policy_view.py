@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
-from mixdown.core.graph import Agreement, Role, walk
-from mixdown.core.pricing import prices_of
+from mixdown.core.clock import Clock
+from mixdown.core.graph import Agreement, Graph, Role, Tie, walk
+from mixdown.core.override import Override
+from mixdown.core.policy import Policy
+from mixdown.core.pricing import Prices, prices_of
 from mixdown.core.pricing.machines import MACHINES
-from mixdown.rules import Category
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from mixdown.core.clock import Clock
-    from mixdown.core.graph import Graph, Tie
-    from mixdown.core.override import Override
-    from mixdown.core.policy import Policy
-    from mixdown.core.pricing import Prices
-    from mixdown.rules import Traits
+from mixdown.rules import Category, Traits
 
 
 @dataclass(frozen=True)

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from mixdown.core.graph import Role
-from mixdown.core.paint import Paint
+from mixdown.core.paint import Paint, Stroke
+from mixdown.core.policy_view import PolicyView
 from mixdown.rules import Category
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from mixdown.core.paint import Stroke
-    from mixdown.core.policy_view import PolicyView
-
-    History = Sequence[Sequence[Stroke]]
+History = Sequence[Sequence[Stroke]]
 
 REASONS = {
     "taint": "it follows a denied op, through {causes}",

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
 
+from mixdown.core import Policy
 from mixdown.numerics.formats import FORMATS
+from mixdown.numerics.tally import Tally
 from mixdown.untrusted.escaped import escaped
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from mixdown.core import Policy
-    from mixdown.numerics.tally import Tally
 
 
 class Verdict(Enum):

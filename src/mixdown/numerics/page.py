@@ -7,19 +7,14 @@ digits, and cannot hold.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from html import escape
 from math import log2
-from typing import TYPE_CHECKING
 
 from mixdown.numerics.formats import FORMATS
-from mixdown.numerics.tally import LOSSES
+from mixdown.numerics.scale import ScaleAdvice
+from mixdown.numerics.tally import LOSSES, MeasuredTensor, Tally
 from mixdown.numerics.tensors import percent
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from mixdown.numerics.scale import ScaleAdvice
-    from mixdown.numerics.tally import MeasuredTensor, Tally
 
 LEFTMOST, RIGHTMOST = -50, 24
 """The powers of two that a histogram shows; what lies outside is added to its ends."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from mixdown.errors import MixdownError
 from mixdown.numerics.formats import FORMATS
@@ -16,9 +16,6 @@ from mixdown.numerics.tally import LOSSES, MeasuredTensor
 from mixdown.numerics.tensors import aligned, named, short
 from mixdown.untrusted.escaped import escaped
 from mixdown.untrusted.typed import read_document
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 SCHEMA = "mixdown-statistics/1"
 SMALLEST_SCALE, LARGEST_SCALE = 2.0**-126, 2.0**127

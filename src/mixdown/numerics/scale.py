@@ -5,16 +5,12 @@ A scale is a power of two: multiplying with it changes exponents only, so that n
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import floor, frexp, log2
-from typing import TYPE_CHECKING
 
 from mixdown.numerics.formats import FLOAT16
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from mixdown.numerics.tally import Tally
+from mixdown.numerics.tally import Tally
 
 HEADROOM = 3
 """How many powers of two a fixed scale keeps between the largest gradient seen and the largest float16."""

@@ -7,10 +7,8 @@ needed among n that takes at most k * (ceil(log2 n) + 1) + 1 runs.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import TypeVar
 
 Item = TypeVar("Item", bound="Hashable")
 

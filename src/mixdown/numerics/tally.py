@@ -5,18 +5,14 @@ Start with `Tally`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mixdown.errors import MisfitError
-from mixdown.numerics.formats import BIAS, BOUNDARIES, EXPONENTS, FORMATS, INF, NAN, NONZERO, value_of
+from mixdown.numerics.formats import BIAS, BOUNDARIES, EXPONENTS, FORMATS, INF, NAN, NONZERO, Format, value_of
 from mixdown.numerics.tensors import TensorRow, percent
 from mixdown.untrusted.typed import from_json_data
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from mixdown.numerics.formats import Format
 
 EXPONENT_KEYS = frozenset(map(str, range(EXPONENTS)))
 """The exponents of a float32, as JSON writes them."""

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from mixdown.rules.op_names import is_backward
 from mixdown.untrusted.escaped import escaped
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 MOST_ROWS = 40
 WIDEST_NAME = 60

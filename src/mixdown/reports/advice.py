@@ -6,14 +6,12 @@ two below 256, and multiples of 8 above. A host finds these sizes with `matmul`,
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from math import prod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from mixdown.reports.model import Advice
 from mixdown.rules.op_names import is_backward, layers
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
 
 BORDER = 256
 STEP = 8

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
-from mixdown.core import Paint
+from mixdown.core import Paint, Plan
 from mixdown.core.paint import casts_of
 from mixdown.core.pricing.machines import CAST_BYTES
 from mixdown.core.pricing.moved_bytes import is_known
 from mixdown.core.why import causes, reason
 from mixdown.reports.advice import Product, advise
 from mixdown.reports.model import CastRow, GraphReport, OpRow, SiteRow
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from mixdown.core import Plan
 
 KEPT = "kept"
 KEPT_REASON = "the session had it before the graph grew, and ops that a session has keep their dtype"

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from mixdown.reports.model import CastRow, GraphReport, OpRow, ReportData, SiteRow, Totals
+from mixdown.reports.model import CastRow, GraphReport, OpRow, ReportData, SiteRow, Totals
 
 GraphKey = tuple[str, int]  # name, and how many graphs of that name stand before: a function may be traced repeatedly
 SiteKey = tuple[str, str, str]  # function, op and attribute

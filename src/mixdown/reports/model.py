@@ -6,17 +6,15 @@ The functions that render, compare and explain reports take these; `mixdown.repo
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import zip_longest
 from operator import add
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from mixdown.errors import ReportError
 from mixdown.rules.op_names import layers
 from mixdown.untrusted.typed import read_document
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 SCHEMA = "mixdown-report/1"
 """Name and version of the JSON that `to_json` writes; `from_json` reads this one only."""

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TextIO
 
-from mixdown.reports.model import ReportData
+from mixdown.reports.model import GraphReport, ReportData
 from mixdown.reports.rendering.page import page
 from mixdown.reports.rendering.text import show, text
 from mixdown.untrusted.escaped import escaped
-
-if TYPE_CHECKING:
-    from typing import TextIO
-
-    from mixdown.reports.model import GraphReport
 
 
 class Report(ReportData):

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Container, Sequence
+from collections.abc import Container, Sequence
 
 _GRADIENT_SCOPE = re.compile(r"(?:.*/)?(?:gradient_tape|gradients)(?:_\d+)?/", re.DOTALL)
 """The scope that TensorFlow puts gradient ops into, up to the name of the op that they are a gradient of."""

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import re
-    from collections.abc import Mapping
 
 
 @dataclass(frozen=True)

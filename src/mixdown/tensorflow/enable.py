@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 
@@ -18,9 +19,6 @@ from mixdown.tensorflow.loss_scaling.optimizers import LossScaleOptimizer
 from mixdown.tensorflow.loss_scaling.optimizers.v1 import MixedPrecisionLossScaleOptimizer
 from mixdown.tensorflow.machine.gates import mixed_keras_policy
 from mixdown.tensorflow.sessions import hook
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 
 def enable_mixed_precision_graph_rewrite(

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum, EnumType
 from functools import cache
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from mixdown.errors import MisfitError, MixdownError
 from mixdown.untrusted.json_text import parsed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 T = TypeVar("T")
 LARGEST = 2**127

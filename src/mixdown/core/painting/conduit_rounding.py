@@ -6,17 +6,12 @@ That is no loss if a low op made the value, or if only low ops read it. The cut 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-from mixdown.core.graph import Agreement, Role
+from mixdown.core.graph import Agreement, Role, Tie
 from mixdown.core.paint import Paint
 from mixdown.core.painting.stages import is_unread
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from mixdown.core.graph import Tie
-    from mixdown.core.policy_view import PolicyView
+from mixdown.core.policy_view import PolicyView
 
 
 def rounding_conduits(view: PolicyView, paints: Sequence[Paint | None]) -> set[int]:

@@ -7,22 +7,18 @@ takes an auxiliary vertex per direction. Of equally cheap assignments the one wi
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from itertools import chain, pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from mixdown.core.disjoint_sets import DisjointSets
-from mixdown.core.graph import Role, walk
+from mixdown.core.graph import Role, Tensor, walk
 from mixdown.core.paint import Canvas, Paint, Stroke, Strokes
 from mixdown.core.painting.conduit_rounding import rounding_conduits
 from mixdown.core.painting.min_cut import SINK, SOURCE, Cut, Network
 from mixdown.core.painting.stages import below_allow
+from mixdown.core.policy_view import PolicyView
 from mixdown.rules import Category
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from mixdown.core.graph import Tensor
-    from mixdown.core.policy_view import PolicyView
 
 ALWAYS = 1 << 200
 """More than anything costs: an arc that no cheapest cut severs."""

@@ -5,18 +5,13 @@ All are stages of the `optimal` strategy only; TensorFlow's own procedure has no
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
-from mixdown.core.graph import Role, walk
+from mixdown.core.graph import Graph, Role, walk
 from mixdown.core.paint import Canvas, Paint, Stroke, Strokes
+from mixdown.core.policy_view import PolicyView
 from mixdown.core.pricing import TimePrices
 from mixdown.rules import Category
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from mixdown.core.graph import Graph
-    from mixdown.core.policy_view import PolicyView
 
 
 def keep_tables_full(view: PolicyView, canvas: Canvas) -> Strokes:

@@ -6,19 +6,13 @@ last stage FULL on the canvas means denied, and None undecided.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING
 
-from mixdown.core.graph import Agreement, Role, walk
+from mixdown.core.graph import Agreement, Role, Tie, walk
 from mixdown.core.paint import Canvas, Paint, Stroke, Strokes
+from mixdown.core.policy_view import PolicyView
 from mixdown.rules import Category
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from mixdown.core.graph import Tie
-    from mixdown.core.policy_view import PolicyView
 
 Stage = Callable[["PolicyView", Canvas], Strokes]
 

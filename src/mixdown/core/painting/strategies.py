@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from mixdown.core.paint import Canvas, Stroke
 from mixdown.core.painting.cut import cut, unite
 from mixdown.core.painting.keep_full import keep_tables_full, keep_updates_full, must_gain
 from mixdown.core.painting.stages import STAGES, freeze_lists, match_lists, rest, seed, strip, taint
-
-if TYPE_CHECKING:
-    from mixdown.core.paint import Canvas, Stroke
-    from mixdown.core.policy_view import PolicyView
+from mixdown.core.policy_view import PolicyView
 
 STRATEGIES = {
     "optimal": (

@@ -6,18 +6,14 @@ fusing compiler stores, `TimePrices` the seconds on a machine.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
+from mixdown.core.clock import Clock
+from mixdown.core.graph import Graph
 from mixdown.core.pricing.fused_bytes import FusedPrices
 from mixdown.core.pricing.moved_bytes import Prices, Traffic
 from mixdown.core.pricing.predicted_time import Predicted, TimePrices
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from mixdown.core.clock import Clock
-    from mixdown.core.graph import Graph
-    from mixdown.rules import Category, Traits
+from mixdown.rules import Category, Traits
 
 __all__ = ["FusedPrices", "Predicted", "Prices", "TimePrices", "Traffic", "prices_of"]
 

@@ -8,18 +8,13 @@ where a value is stored, and a value that is recomputed should have the paint of
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from mixdown.core.graph import walk
+from mixdown.core.graph import Graph, walk
 from mixdown.core.pricing.moved_bytes import LOW_BYTES, Bond, Prices
-from mixdown.rules import Category
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
-
-    from mixdown.core.graph import Graph
-    from mixdown.rules import Traits
+from mixdown.rules import Category, Traits
 
 FULL_BYTES = 2 * LOW_BYTES
 HINT = 1

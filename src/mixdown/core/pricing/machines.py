@@ -6,12 +6,10 @@ prediction, a lower bound at that; only a measurement shows how long a step take
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from mixdown.core.clock import Kernel
+from mixdown.core.clock import Kernel
 
 TERA, GIGA = 10**12, 10**9
 SIZES = {"float32": 4, "float16": 2, "bfloat16": 2}

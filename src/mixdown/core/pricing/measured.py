@@ -8,16 +8,13 @@ longer in proportion.
 from __future__ import annotations
 
 from bisect import bisect
+from collections.abc import Mapping, Sequence
 from math import isfinite
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from mixdown.core.clock import Kernel
 from mixdown.core.pricing.machines import SIZES
 from mixdown.errors import MeasurementError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from mixdown.core.clock import Kernel
 
 FAMILIES = (
     "product",

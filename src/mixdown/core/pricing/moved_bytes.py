@@ -5,18 +5,14 @@ Here every op is a kernel of its own that reads its inputs and writes its output
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from math import prod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from mixdown.core.graph import Role, ShapesOnDemand
+from mixdown.core.graph import Graph, Role, Shape, ShapesOnDemand
 from mixdown.core.paint import Paint
 from mixdown.core.pricing.machines import CAST_BYTES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from mixdown.core.graph import Graph, Shape
-    from mixdown.rules import Traits
+from mixdown.rules import Traits
 
 LOW_BYTES = 2
 

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
-from mixdown.core.clock import Kernel
+from mixdown.core.clock import Clock, Kernel
+from mixdown.core.graph import Graph, Op
 from mixdown.core.paint import Paint
 from mixdown.core.pricing.moved_bytes import LOW_BYTES, Prices
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from mixdown.core.clock import Clock
-    from mixdown.core.graph import Graph, Op
-    from mixdown.rules import Traits
+from mixdown.rules import Traits
 
 PICO = 10**12
 """Prices are whole picoseconds: a cut needs exact numbers."""

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from mixdown.reports.model import GraphReport, ReportData, ScalerReport, SiteRow, Totals
+from mixdown.reports.model import GraphReport, ReportData, ScalerReport, SiteRow, Totals
 
 MOST_ROWS = 10
 """The longest that tables get whose rows are sorted by weight. The page and the JSON have all rows."""

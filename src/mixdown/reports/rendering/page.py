@@ -19,12 +19,10 @@ from importlib.resources import files
 from itertools import chain
 from math import isfinite
 from string import Template
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from mixdown.reports.compare import compare, unpaired
-
-if TYPE_CHECKING:
-    from mixdown.reports.model import GraphReport, OpRow, ReportData, ScalerReport, SiteRow
+from mixdown.reports.model import GraphReport, OpRow, ReportData, ScalerReport, SiteRow
 
 SCRIPTS = (
     "dom.js",

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
 from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from mixdown.reports.model import ReportData
 from mixdown.reports.rendering.blocks import Table, blocks
 from mixdown.untrusted.escaped import escaped
-
-if TYPE_CHECKING:
-    from mixdown.reports.model import ReportData
 
 STYLES = {"Note:": "cyan", "Warning:": "yellow", "left": "dim", "rewritten": "green"}
 """First word of a line or cell -> its style."""

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TextIO
 
-from mixdown.reports.compare import compare, unpaired
+from mixdown.reports.compare import Change, GraphComparison, compare, unpaired
+from mixdown.reports.model import ReportData
 from mixdown.reports.rendering.blocks import Table, blocks, moved
 from mixdown.untrusted.escaped import escaped
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import TextIO
-
-    from mixdown.reports.compare import Change, GraphComparison
-    from mixdown.reports.model import ReportData
 
 
 def show(report: ReportData, file: TextIO | None = None) -> None:

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
+from mixdown.core import Policy
 from mixdown.messages import warn
 from mixdown.tensorflow.calls.twins import Twins
 from mixdown.tensorflow.machine.gates import closed_gate, gate_warning
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from mixdown.core import Policy
 
 
 class _Scopes(threading.local):

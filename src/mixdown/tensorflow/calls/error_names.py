@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from mixdown.tensorflow.runtime.source_lines import traces
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _UNKNOWN = "dummy_file_name:10:dummy_function_name"
 """What XLA's compiler says of an op whose source lines it does not know: twins are registered without any."""

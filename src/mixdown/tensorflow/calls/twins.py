@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from threading import RLock
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from mixdown.core import Plan, Policy
 from mixdown.errors import MixdownError
 from mixdown.messages import logger, warn
 from mixdown.tensorflow.machine.devices import device_type, machine_default
 from mixdown.tensorflow.machine.gates import mixed_keras_policy
+from mixdown.tensorflow.reading.read import Reading
 from mixdown.tensorflow.runtime.gc_pause import collector_paused
 from mixdown.tensorflow.shapes.variable_handles import handles_of_inputs
 from mixdown.tensorflow.writing.function_family import Asked, rewrite_function
 from mixdown.untrusted.escaped import escaped
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from mixdown.core import Plan, Policy
-    from mixdown.tensorflow.reading.read import Reading
 
 SELF_TEST = "mixdown_self_test"
 """In the name of the function by which `call_hook.works` tests the hook: it is neither logged nor reported."""

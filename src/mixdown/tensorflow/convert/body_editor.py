@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
 
 from mixdown.tensorflow.protos import signatures
 from mixdown.tensorflow.protos.bodies import function_body, graph_body
@@ -11,9 +12,6 @@ from mixdown.tensorflow.protos.library import kind_of, replace_all
 from mixdown.tensorflow.protos.wiring import Source, WiredBody, node_name
 from mixdown.tensorflow.reading.builder import RESULT
 from mixdown.tensorflow.writing.apply import EditedBody
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
 
 
 class Reader(NamedTuple):

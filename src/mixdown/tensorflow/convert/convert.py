@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import tensorflow as tf
 from tensorflow.core.framework import graph_pb2
 
 from mixdown import __version__
-from mixdown.core import Policy
+from mixdown.core import Plan, Policy
 from mixdown.errors import GraphError, MixdownError
 from mixdown.messages import warn
 from mixdown.reports import Report
@@ -25,11 +26,6 @@ from mixdown.tensorflow.protos.files import is_dir, is_file, proto_in
 from mixdown.tensorflow.protos.library import by_name
 from mixdown.tensorflow.protos.saved_names import sinks
 from mixdown.tensorflow.protos.signatures import LOW_TYPES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from mixdown.core import Plan
 
 PRECISIONS = ("float32", "low")
 Precision = Literal["float32", "low"]

@@ -6,24 +6,19 @@ signatures. What only they call may get 16-bit arguments and results, under anot
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
-from mixdown.core import make_plan
+from mixdown.core import Plan, Policy, make_plan
 from mixdown.errors import PolicyError
 from mixdown.tensorflow.machine.devices import default_type
 from mixdown.tensorflow.protos import library, signatures
-from mixdown.tensorflow.protos.bodies import CALLS, function_body, graph_body, reachable
+from mixdown.tensorflow.protos.bodies import CALLS, Body, function_body, graph_body, reachable
 from mixdown.tensorflow.protos.cast_node import cast_node
 from mixdown.tensorflow.reading.read import KEEP_MARK, read
 from mixdown.tensorflow.runtime.gc_pause import collector_paused
 from mixdown.tensorflow.shapes.variable_handles import handles_of_arguments
 from mixdown.tensorflow.writing.function_family import apply_to_families
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-
-    from mixdown.core import Plan, Policy
-    from mixdown.tensorflow.protos.bodies import Body
 
 CUSTOM_GRADIENT = "_gradient_op_type"
 """Marks nodes with a custom gradient, a function of the user's that expects the dtypes it was made for."""

@@ -7,8 +7,10 @@ stay what they are. With 16-bit weights the checkpoint is rewritten too. All oth
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
+from mixdown.core import Plan, Policy
 from mixdown.errors import MixdownError
 from mixdown.tensorflow.convert import stored_values
 from mixdown.tensorflow.convert.meta_graph import note_new_kinds, rewrite_meta_graph
@@ -20,11 +22,6 @@ from mixdown.tensorflow.protos.files import SAVED_MODEL, SAVED_MODEL_TEXT, copie
 from mixdown.tensorflow.protos.library import by_name
 from mixdown.tensorflow.protos.saved_names import asked_for, outputs, refuse_dangling
 from mixdown.tensorflow.runtime.private import fingerprinting_utils
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from mixdown.core import Plan, Policy
 
 VARIABLES = ("variables", "variables")  # the folder of the checkpoint, and its name in there
 

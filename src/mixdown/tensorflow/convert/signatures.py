@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from tensorflow.core.framework import types_pb2
 
@@ -13,9 +14,6 @@ from mixdown.tensorflow.convert.value_paths import CALLS_BY_LIST
 from mixdown.tensorflow.protos import signatures
 from mixdown.tensorflow.protos.library import by_name, output_types
 from mixdown.tensorflow.protos.wiring import node_name
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 FEEDS = {"Placeholder", "PlaceholderV2"}
 """Kinds of inputs whose dtype may change: the dtype of any other op that is fed follows from its own inputs."""

@@ -10,16 +10,13 @@ import ctypes
 import fcntl
 import os
 import shutil
+from collections.abc import Iterator
 from contextlib import contextmanager
 from glob import escape
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import TYPE_CHECKING
 
 from mixdown.errors import MixdownError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SUFFIX = ".mixdown-partial"
 """How the names of the hidden folders end."""

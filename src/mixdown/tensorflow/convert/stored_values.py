@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from math import prod
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -13,13 +15,8 @@ from tensorflow.core.framework import tensor_pb2
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 from mixdown.errors import GraphError, MixdownError
+from mixdown.tensorflow.convert.body_editor import BodyEditor
 from mixdown.tensorflow.protos import signatures
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-    from pathlib import Path
-
-    from mixdown.tensorflow.convert.body_editor import BodyEditor
 
 FLOAT_BYTES = 4
 

@@ -7,21 +7,17 @@ where a function is called with different variables, or where one variable is a 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from tensorflow.core.framework import types_pb2
 
 from mixdown.core.disjoint_sets import DisjointSets
-from mixdown.tensorflow.convert.body_editor import Reader
+from mixdown.tensorflow.convert.body_editor import BodyEditor, Reader
 from mixdown.tensorflow.protos.bodies import LOOPS, PREDICATED, calls, followed
 from mixdown.tensorflow.protos.library import output_types
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
-
-    from mixdown.tensorflow.convert.body_editor import BodyEditor
-    from mixdown.tensorflow.protos.wiring import Source
+from mixdown.tensorflow.protos.wiring import Source
 
 ANY_TYPE = {"VarIsInitializedOp", "DisableCopyOnRead"}
 """Kinds that take the handle of a variable of any dtype."""

@@ -6,7 +6,8 @@ initializer. The cast would round it at every call; now it is rounded once, to t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -17,9 +18,6 @@ from mixdown.tensorflow.protos import kernels, signatures
 from mixdown.tensorflow.protos.bodies import function_body, graph_body, reachable
 from mixdown.tensorflow.protos.library import by_name
 from mixdown.tensorflow.protos.saved_names import variables
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 FIRST_SAVED = 3  # the first input of SaveV2 that is a tensor to save
 

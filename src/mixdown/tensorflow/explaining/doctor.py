@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Iterator
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import tensorflow as tf
 
 from mixdown import __version__
+from mixdown.core import Policy
 from mixdown.errors import MixdownError
 from mixdown.tensorflow import install
 from mixdown.tensorflow.calls import call_hook
@@ -20,11 +22,6 @@ from mixdown.tensorflow.machine.gates import TENSOR_CORES_SINCE, capability, clo
 from mixdown.tensorflow.runtime.private import missing
 from mixdown.tensorflow.runtime.releases import TESTED, is_tested, way_out
 from mixdown.tensorflow.sessions import hook
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from mixdown.core import Policy
 
 OWN_PASS = ("TF_ENABLE_AUTO_MIXED_PRECISION", "TF_ENABLE_AUTO_MIXED_PRECISION_GRAPH_REWRITE")
 """Variables that make TensorFlow rewrite graphs itself."""

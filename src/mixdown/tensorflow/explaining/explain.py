@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from mixdown.core import Policy
+from mixdown.core.pricing.machines import Machine
+from mixdown.core.pricing.measured import Measured
 from mixdown.core.pricing.moved_bytes import GUESS
 from mixdown.reports import Report
 from mixdown.reports.build import graph_report
 from mixdown.tensorflow.calls import active_policy
-from mixdown.tensorflow.explaining.subjects import planned_graphs
+from mixdown.tensorflow.explaining.subjects import PlannedGraph, planned_graphs
 from mixdown.tensorflow.machine.gates import closed_gate, gate_warning
 from mixdown.tensorflow.machine.measurements import machine_of
 from mixdown.tensorflow.runtime.releases import versions
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from mixdown.core.pricing.machines import Machine
-    from mixdown.core.pricing.measured import Measured
-    from mixdown.tensorflow.explaining.subjects import PlannedGraph
 
 AS_IF = (
     "This is a preview as if every device took part: mixed precision is not in force here. Pass "

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mixdown import messages
+from mixdown.core import Policy
 from mixdown.reports import Report
 from mixdown.reports.build import Facts, graph_report
 from mixdown.reports.model import GraphReport
 from mixdown.tensorflow.calls import active_policy
+from mixdown.tensorflow.calls.twins import Twin
 from mixdown.tensorflow.loss_scaling.scaler_reports import scaler_notes, scaler_reports
 from mixdown.tensorflow.reading.products import products
 from mixdown.tensorflow.runtime import source_lines
 from mixdown.tensorflow.runtime.private import context
 from mixdown.tensorflow.runtime.releases import versions
 from mixdown.tensorflow.sessions import hook
-
-if TYPE_CHECKING:
-    from mixdown.core import Policy
-    from mixdown.tensorflow.calls.twins import Twin
 
 
 def report() -> Report:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Collection, Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from tensorflow.core.framework import graph_debug_info_pb2, graph_pb2
 
@@ -10,10 +12,6 @@ from mixdown.errors import GraphError
 from mixdown.tensorflow.protos import files
 from mixdown.tensorflow.protos.saved_names import sinks, tensor_names
 from mixdown.tensorflow.protos.wiring import node_name
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-    from pathlib import Path
 
 DEBUG_INFO = "debug/saved_model_debug_info.pb"
 """Where a SavedModel keeps source lines, if it was saved with `tf.saved_model.SaveOptions(save_debug_info=True)`."""

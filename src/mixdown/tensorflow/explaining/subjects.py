@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from mixdown.core import Plan, Policy
 from mixdown.reports.build import Facts
 from mixdown.tensorflow.calls.twins import Registered
 from mixdown.tensorflow.explaining import keras_models
@@ -20,11 +22,6 @@ from mixdown.tensorflow.runtime.private import context
 from mixdown.tensorflow.shapes.variable_handles import handles_of_inputs
 from mixdown.tensorflow.writing.function_family import Asked, rewrite_function
 from mixdown.tensorflow.writing.graph_def import idle_overrides, rewrite_graph
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from mixdown.core import Plan, Policy
 
 
 class PlannedGraph(NamedTuple):

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
+from mixdown.reports import Report
+from mixdown.scaling import StepRecord
 from mixdown.tensorflow.explaining.process_report import report
 from mixdown.tensorflow.loss_scaling.tensorboard import Events
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from mixdown.reports import Report
-    from mixdown.scaling import StepRecord
 
 
 class TrainingLog:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
-if TYPE_CHECKING:
-    from mixdown.core import Policy
+from mixdown.core import Policy
 
 _TYPE = re.compile(r"/device:([A-Za-z_]+)|/(cpu|gpu|tpu)(?=:|$|/)", re.IGNORECASE)
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 
+from mixdown.core import Policy
 from mixdown.tensorflow.machine.devices import machine_default
 from mixdown.tensorflow.machine.measurements import measured
-
-if TYPE_CHECKING:
-    from mixdown.core import Policy
 
 TENSOR_CORES_SINCE = (7, 0)
 """The compute capability from which NVIDIA GPUs run float16 faster than float32."""

@@ -7,18 +7,16 @@ counts, since other load on the machine only adds time.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from mixdown.core.pricing.machines import SIZES
 from mixdown.core.pricing.measured import FAMILIES, MODES, Measured
 from mixdown.tensorflow.machine.measurements import described
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 MANY, FEW = 20, 4  # small and large ops in a function
 LARGE = 10**6

@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import os
 import platform
+from collections.abc import Mapping
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 
@@ -21,9 +22,6 @@ from mixdown.core.pricing.machines import MACHINES, Machine
 from mixdown.core.pricing.measured import Measured
 from mixdown.errors import MeasurementError, PolicyError
 from mixdown.tensorflow.machine.devices import machine_default
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 SCHEMA = "mixdown-measured/1"
 VARIABLE = "MIXDOWN_MEASUREMENTS"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mixdown.core import Category, Paint, Policy, Role
 from mixdown.core.override import Override
@@ -14,12 +15,8 @@ from mixdown.numerics.search import smallest_kept
 from mixdown.tensorflow.numerics.calibrate import as_arguments, rule_for
 from mixdown.tensorflow.numerics.compare import errors_between, outputs
 from mixdown.tensorflow.numerics.probing.runs import Run, chosen_policy, kept
+from mixdown.tensorflow.numerics.probing.trees import ProbedTree
 from mixdown.tensorflow.numerics.probing.values import Values
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
-
-    from mixdown.tensorflow.numerics.probing.trees import ProbedTree
 
 Unit = tuple[str, str]
 """An op by kind and name: what a rule of a policy can name."""

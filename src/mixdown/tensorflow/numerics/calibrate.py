@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from mixdown.core import Category, Paint, Policy, Role
+from mixdown.core import Category, Op, Paint, Plan, Policy, Role
 from mixdown.core.override import Override
 from mixdown.errors import MixdownError
 from mixdown.numerics.calibrated import Calibration, Observed, Ruling, Verdict, is_safe, obstacle
@@ -16,11 +17,6 @@ from mixdown.tensorflow.numerics.probing.counts import Counts
 from mixdown.tensorflow.numerics.probing.probed_function import Key
 from mixdown.tensorflow.numerics.probing.runs import chosen_policy
 from mixdown.tensorflow.numerics.statistics import count
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from mixdown.core import Op, Plan
 
 MOST_ROUNDS = 5
 """A new rule may let other ops run in 16 bits, which are then measured too; this often at most."""

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import keras
 
+from mixdown.core import Policy
 from mixdown.errors import MixdownError
+from mixdown.numerics.location import Location
 from mixdown.tensorflow.numerics.locate import locate
 from mixdown.tensorflow.numerics.probing.runs import Snapshot
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from mixdown.core import Policy
-    from mixdown.numerics.location import Location
 
 
 class LocateCallback(keras.callbacks.Callback):

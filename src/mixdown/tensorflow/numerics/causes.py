@@ -8,19 +8,16 @@ listed among the others.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework import types_pb2
 
 from mixdown.tensorflow.calls import active_policy
+from mixdown.tensorflow.numerics.probing.health import Execution
 from mixdown.tensorflow.numerics.probing.probed_function import inputs_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from mixdown.tensorflow.numerics.probing.health import Execution
 
 RAISED = {types_pb2.DT_HALF: types_pb2.DT_FLOAT, types_pb2.DT_BFLOAT16: types_pb2.DT_FLOAT}
 

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from mixdown.core import Plan, Policy
 from mixdown.numerics.comparison import BEYOND, Compared, Comparison, Errors
+from mixdown.tensorflow.numerics.probing.probed_function import Key
 from mixdown.tensorflow.numerics.probing.runs import Run, chosen_policy, kept
 from mixdown.tensorflow.numerics.probing.values import Values, float_array
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from mixdown.core import Plan, Policy
-    from mixdown.tensorflow.numerics.probing.probed_function import Key
 
 FLOOR = 1e-6
 """Numbers below this part of the largest one count as that large when an error is taken relative to them."""

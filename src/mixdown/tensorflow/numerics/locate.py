@@ -5,34 +5,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from mixdown.core import Policy
 from mixdown.numerics.location import Location, Range
 from mixdown.rules.op_names import layer_of
 from mixdown.tensorflow.calls import active_policy
-from mixdown.tensorflow.calls.call_hook import observed
+from mixdown.tensorflow.calls.call_hook import ObservedCall, observed
 from mixdown.tensorflow.install import install
-from mixdown.tensorflow.numerics.causes import find_cause, in_float32
-from mixdown.tensorflow.numerics.probing.health import Health
-from mixdown.tensorflow.numerics.probing.probed_function import FLOATS, maker
+from mixdown.tensorflow.numerics.causes import Cause, find_cause, in_float32
+from mixdown.tensorflow.numerics.probing.health import Capture, Health, PortValues
+from mixdown.tensorflow.numerics.probing.probed_function import FLOATS, ProbedFunction, maker
 from mixdown.tensorflow.numerics.probing.runs import Run, chosen_policy, kept
 from mixdown.tensorflow.numerics.probing.values import float_array
 from mixdown.tensorflow.runtime.private import context
 from mixdown.tensorflow.runtime.source_lines import of_op
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from mixdown.core import Policy
-    from mixdown.tensorflow.calls.call_hook import ObservedCall
-    from mixdown.tensorflow.numerics.causes import Cause
-    from mixdown.tensorflow.numerics.probing.health import Capture, PortValues
-    from mixdown.tensorflow.numerics.probing.probed_function import ProbedFunction
 
 
 def locate(step_fn: Callable[..., Any], *args: Any, policy: Policy | None = None) -> Location | None:

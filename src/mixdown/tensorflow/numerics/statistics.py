@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from typing import Any
 
+from mixdown.core import Policy
 from mixdown.errors import MixdownError
 from mixdown.numerics.range_statistics import Statistics
 from mixdown.numerics.tally import MeasuredTensor
 from mixdown.tensorflow.numerics.probing.counts import Counts
 from mixdown.tensorflow.numerics.probing.runs import Run, chosen_policy, kept
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from mixdown.core import Policy
 
 
 def statistics(

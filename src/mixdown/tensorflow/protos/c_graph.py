@@ -5,15 +5,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterable
+from typing import Any
 
 import tensorflow as tf
 
 from mixdown.tensorflow.protos.wiring import source
 from mixdown.tensorflow.runtime.private import c_api, c_api_util
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
 
 
 class CGraph:

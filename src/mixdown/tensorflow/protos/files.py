@@ -5,17 +5,15 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 from google.protobuf import text_format  # type: ignore[import-untyped]  # its types are a package of their own
 from google.protobuf.message import DecodeError, EncodeError  # type: ignore[import-untyped]  # likewise
 from tensorflow.core.protobuf import saved_model_pb2
 
 from mixdown.errors import GraphError, MixdownError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 TEXT_ENDING = ".pbtxt"
 SAVED_MODEL, SAVED_MODEL_TEXT, SAVED_MODEL_CHUNKS = "saved_model.pb", "saved_model.pbtxt", "saved_model.cpb"

@@ -5,18 +5,15 @@ Start with `make_support`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 from tensorflow.core.framework import types_pb2
 
+from mixdown.tensorflow.protos.signatures import Kind, Values
 from mixdown.tensorflow.runtime.private import kernel_registry
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from mixdown.tensorflow.protos.signatures import Kind, Values
 
 QUANTIZED = {types_pb2.DT_QINT8, types_pb2.DT_QUINT8, types_pb2.DT_QINT16, types_pb2.DT_QUINT16, types_pb2.DT_QINT32}
 ANY_DEVICE = "DEFAULT"  # the device type of kernels that run everywhere

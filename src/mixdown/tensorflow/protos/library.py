@@ -6,16 +6,14 @@ chooses one of them by device, as for RNN layers, so all of them must be rewritt
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mixdown.errors import GraphError
 from mixdown.tensorflow.protos import signatures
 from mixdown.tensorflow.protos.bodies import GROUP
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
 
 PARTNERS = ("forward_function_name", "backward_function_name")
 """Attributes by which the functions of a group name each other."""

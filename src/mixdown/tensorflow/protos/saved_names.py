@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import tensorflow as tf
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # its types are a package of their own
@@ -11,9 +12,6 @@ from tensorflow.core.protobuf import meta_graph_pb2
 
 from mixdown.errors import GraphError
 from mixdown.tensorflow.protos.wiring import node_name, source
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 VARIABLES = (
     tf.compat.v1.GraphKeys.GLOBAL_VARIABLES,

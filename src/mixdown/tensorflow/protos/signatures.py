@@ -5,17 +5,15 @@ Results are cached per kind and combination of types: a graph of many thousand n
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from tensorflow.core.framework import types_pb2
 
 from mixdown.errors import GraphError
 from mixdown.tensorflow.runtime.private import op_def_registry
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
 
 FLOAT, VARIANT = types_pb2.DT_FLOAT, types_pb2.DT_VARIANT
 LOW_TYPES = {"float16": types_pb2.DT_HALF, "bfloat16": types_pb2.DT_BFLOAT16}

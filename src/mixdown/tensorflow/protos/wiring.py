@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mixdown.errors import GraphError
-from mixdown.tensorflow.protos.bodies import reached
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from mixdown.tensorflow.protos.bodies import Body
-    from mixdown.tensorflow.protos.signatures import Signature
+from mixdown.tensorflow.protos.bodies import Body, reached
+from mixdown.tensorflow.protos.signatures import Signature
 
 Source = tuple[int, int]
 """The node and output port a value comes from; argument i of a function is the node -1 - i."""

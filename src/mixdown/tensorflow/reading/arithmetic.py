@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache, cached_property
 from math import isqrt, prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from mixdown.core.graph import Shape
 from mixdown.core.pricing.moved_bytes import GUESS
-from mixdown.tensorflow.reading.builder import Use
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from mixdown.core.graph import Shape
-    from mixdown.tensorflow.protos.bodies import Body
-    from mixdown.tensorflow.reading.builder import Draft, Origin
+from mixdown.tensorflow.protos.bodies import Body
+from mixdown.tensorflow.reading.builder import Draft, Origin, Use
 
 PRODUCTS: dict[str, tuple[str, ...]] = {
     "BatchMatMul": ("adj_x", "adj_y"),

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from mixdown.core import Graph, Op, Role, Site, Tensor, Tie
+from mixdown.core.graph import Shape
+from mixdown.core.pricing.measured import Measured
+from mixdown.tensorflow.protos.bodies import Body
+from mixdown.tensorflow.protos.signatures import Signature
 from mixdown.tensorflow.protos.wiring import WiredBody
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from mixdown.core.graph import Shape
-    from mixdown.core.pricing.measured import Measured
-    from mixdown.tensorflow.protos.bodies import Body
-    from mixdown.tensorflow.protos.signatures import Signature
-    from mixdown.tensorflow.shapes.inference import Place
+from mixdown.tensorflow.shapes.inference import Place
 
 ARGUMENT, RESULT = -1, -2
 

@@ -6,17 +6,13 @@ Enter, Merge and NextIteration (`tie_recurrent_edges`). Reads of reference varia
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from mixdown.core import Agreement, Role, Tie
 from mixdown.core.disjoint_sets import DisjointSets
 from mixdown.errors import GraphError
 from mixdown.tensorflow.protos import bodies
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from mixdown.tensorflow.reading.builder import Chapter, Draft
+from mixdown.tensorflow.reading.builder import Chapter, Draft
 
 Call = tuple["Chapter", int, "Chapter"]
 """The caller, its node, and the callee."""

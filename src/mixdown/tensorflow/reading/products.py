@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from mixdown.reports.advice import Product, convolution, einsum, matmul
+from mixdown.core.graph import Shape
+from mixdown.reports.advice import Dimensions, Product, convolution, einsum, matmul
 from mixdown.tensorflow.reading.arithmetic import CONVOLUTIONS, PRODUCTS, input_shapes, tensors_by_use
-
-if TYPE_CHECKING:
-    from mixdown.core.graph import Shape
-    from mixdown.reports.advice import Dimensions
-    from mixdown.tensorflow.reading.read import Reading
+from mixdown.tensorflow.reading.read import Reading
 
 JUDGED = PRODUCTS.keys() | {kind for kind in CONVOLUTIONS if "Depthwise" not in kind}  # which do not use Tensor Cores
 

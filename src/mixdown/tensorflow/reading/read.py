@@ -6,31 +6,27 @@ and results of the functions they call, so that a decision crosses function boun
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from mixdown.core import Agreement, Graph, Op, Role, Site, Tie
+from mixdown.core import Agreement, Graph, Op, Policy, Role, Site, Tie
 from mixdown.core.policy import MEASURED_DEVICES
 from mixdown.errors import GraphError
 from mixdown.tensorflow.machine.devices import default_type, device_type
 from mixdown.tensorflow.machine.measurements import measured
 from mixdown.tensorflow.protos import bodies, kernels, signatures
+from mixdown.tensorflow.protos.bodies import Body
+from mixdown.tensorflow.protos.kernels import Support
+from mixdown.tensorflow.protos.signatures import Signature
+from mixdown.tensorflow.protos.wiring import Source
 from mixdown.tensorflow.reading.arithmetic import Work
 from mixdown.tensorflow.reading.builder import ARGUMENT, RESULT, Chapter, Draft, Origin, Use
 from mixdown.tensorflow.reading.control_flow import mark_variable_reads, tie_calls, tie_recurrent_edges
 from mixdown.tensorflow.reading.tensor_lists import tie_lists
 from mixdown.tensorflow.shapes.inference import Place, Shapes
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-
-    from mixdown.core import Policy
-    from mixdown.tensorflow.protos.bodies import Body
-    from mixdown.tensorflow.protos.kernels import Support
-    from mixdown.tensorflow.protos.signatures import Signature
-    from mixdown.tensorflow.protos.wiring import Source
-    from mixdown.tensorflow.shapes.variable_handles import Handle
+from mixdown.tensorflow.shapes.variable_handles import Handle
 
 UPGRADES = {"FusedBatchNorm": "FusedBatchNormV2", "FusedBatchNormGrad": "FusedBatchNormGradV2"}
 """Kinds that are read as their successors, which keep the statistics in float32, and written as these if lowered."""

@@ -7,20 +7,15 @@ also into and out of functions. Connected vertices belong to one list, or to lis
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from mixdown.core import Agreement, Tie
 from mixdown.core.disjoint_sets import DisjointSets
 from mixdown.rules.rule_set import kinds
 from mixdown.tensorflow.protos.bodies import followed, reached
 from mixdown.tensorflow.protos.signatures import VARIANT
-from mixdown.tensorflow.reading.builder import ARGUMENT, RESULT
+from mixdown.tensorflow.reading.builder import ARGUMENT, RESULT, Chapter, Draft
 from mixdown.tensorflow.reading.control_flow import call_ports, calls
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mixdown.tensorflow.reading.builder import Chapter, Draft
 
 # Take elements out.
 READERS = kinds("""

@@ -7,15 +7,13 @@ gone does not break the import, but raises an error that names it when it is use
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from types import CodeType
+from typing import Any, NamedTuple, NoReturn
 
 from mixdown.errors import MixdownError
 from mixdown.tensorflow.runtime.releases import described, way_out
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import CodeType
 
 CHECKED = {
     "tensorflow": "TensorFlow 2.16.2, 2.18.1 and 2.21.0",

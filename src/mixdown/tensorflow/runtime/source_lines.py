@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from mixdown.core import Graph
 from mixdown.tensorflow.runtime.private import LoadTracesFromDebugInfo
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from mixdown.core import Graph
 
 MOST_FRAMES = 10_000_000
 """More than the largest models have: debug info from an untrusted file must not fill the memory."""

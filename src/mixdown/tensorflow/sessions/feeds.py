@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from mixdown.tensorflow.protos.wiring import source
 from mixdown.tensorflow.runtime.private import c_api
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from mixdown.tensorflow.sessions.twin import SessionTwin
+from mixdown.tensorflow.sessions.twin import SessionTwin
 
 
 def doubled(twin: SessionTwin, feeds: Mapping[Any, Any]) -> dict[Any, Any]:

@@ -8,8 +8,9 @@ read the 16-bit node; others read the carrier, or the node itself where that sav
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from tensorflow.core.framework import node_def_pb2
 
@@ -17,9 +18,6 @@ from mixdown.tensorflow.protos import signatures
 from mixdown.tensorflow.protos.cast_node import cast_node
 from mixdown.tensorflow.protos.library import output_types, unused
 from mixdown.tensorflow.protos.wiring import source
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
 
 MARK = "__mixdown"
 MARKED = re.compile(rf"{MARK}(?:_(?:low|full)_\d+)?(?:_\d+)?")

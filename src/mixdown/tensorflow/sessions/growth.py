@@ -6,18 +6,14 @@ is planned anew, as if it had come at once; new nodes do as that plan says, old 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, NamedTuple
 
-from mixdown.core import Agreement, Category, Paint
+from mixdown.core import Agreement, Category, Graph, Paint, Plan, Policy
 from mixdown.core.plan import summary_of
 from mixdown.tensorflow.protos.bodies import CALLS
 from mixdown.tensorflow.protos.signatures import VARIANT
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
-
-    from mixdown.core import Graph, Plan, Policy
-    from mixdown.tensorflow.reading.read import Reading
+from mixdown.tensorflow.reading.read import Reading
 
 
 class SettledPlan(NamedTuple):

@@ -8,23 +8,20 @@ from __future__ import annotations
 
 import functools
 import gc
+from collections.abc import Callable
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
 import tensorflow as tf
 from tensorflow.core.protobuf.rewriter_config_pb2 import RewriterConfig
 
+from mixdown.core import Policy
 from mixdown.errors import PolicyError
 from mixdown.messages import warn
 from mixdown.tensorflow.runtime.private import BaseSession, c_api, mixed_precision_global_state
 from mixdown.tensorflow.sessions.feeds import FedCallable, doubled, doubled_outputs
 from mixdown.tensorflow.sessions.twin import SessionTwin
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mixdown.core import Policy
 
 _TWIN = "_mixdown_twin"
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
 from itertools import count
 from logging import DEBUG, INFO
 from threading import Lock
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from tensorflow.core.framework import function_pb2, graph_pb2
 
-from mixdown.core import Paint, make_plan
+from mixdown.core import Paint, Policy, make_plan
 from mixdown.messages import logger
 from mixdown.tensorflow.protos import signatures
 from mixdown.tensorflow.protos.bodies import graph_body
@@ -24,11 +25,6 @@ from mixdown.tensorflow.runtime.private import OpError, eager_mode
 from mixdown.tensorflow.sessions.graph import MARK, MARKED, Layout, NewNodes, write
 from mixdown.tensorflow.sessions.growth import SettledPlan, brings_nothing_low, settle
 from mixdown.tensorflow.writing.function_family import apply_to_families
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from mixdown.core import Policy
 
 ADDED = re.compile(rf"{MARKED.pattern}|/cast_\d+_to_(?:float32|float16|bfloat16)(?:_\d+)?")
 """What the name of a node or function that mixdown added has behind the name of the user's own."""

@@ -7,26 +7,21 @@ a function have the shapes it was traced with; variables among the outermost arg
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, cached_property
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from mixdown.core.graph import ShapesOnDemand
+from mixdown.core.graph import Shape, ShapesOnDemand
 from mixdown.tensorflow.protos import bodies
 from mixdown.tensorflow.protos.c_graph import CGraph
+from mixdown.tensorflow.protos.wiring import Source, WiredBody
 from mixdown.tensorflow.runtime.private import Operation
 from mixdown.tensorflow.shapes.rank_limits import UNKNOWN, limited, maybe_long
 from mixdown.tensorflow.shapes.safe_folding import MOST_DIMENSIONS, folding
-from mixdown.tensorflow.shapes.variable_handles import handles_in_tree
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from mixdown.core.graph import Shape
-    from mixdown.tensorflow.protos.wiring import Source, WiredBody
-    from mixdown.tensorflow.shapes.variable_handles import Handle, Handles
+from mixdown.tensorflow.shapes.variable_handles import Handle, Handles, handles_in_tree
 
 GIVEN = "_output_shapes"
 """The attribute by which nodes and arguments carry shapes that are known already."""

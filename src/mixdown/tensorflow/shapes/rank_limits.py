@@ -7,19 +7,15 @@ inputs that could be long are first replaced by placeholders; those that turn ou
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, NamedTuple
 
 from tensorflow.core.framework import node_def_pb2
 
 from mixdown.rules.rule_set import kinds
 from mixdown.tensorflow.protos import signatures
-from mixdown.tensorflow.shapes.safe_folding import MOST_DIMENSIONS, unrunnable
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
-
-    from mixdown.tensorflow.protos.wiring import Source, WiredBody
-    from mixdown.tensorflow.shapes.safe_folding import Bound
+from mixdown.tensorflow.protos.wiring import Source, WiredBody
+from mixdown.tensorflow.shapes.safe_folding import MOST_DIMENSIONS, Bound, unrunnable
 
 SHAPE_INPUTS = {
     (0,): kinds("""

@@ -8,19 +8,16 @@ arithmetic on shapes may be run, whose results are known to be small; every othe
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2, node_def_pb2, types_pb2
 
 from mixdown.rules.rule_set import kinds
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from mixdown.tensorflow.protos.wiring import WiredBody
+from mixdown.tensorflow.protos.wiring import WiredBody
 
 MOST = 4096
 """The largest number of elements of a value that may be computed: shapes and parts of shapes are smaller."""

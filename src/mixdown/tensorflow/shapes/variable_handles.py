@@ -6,18 +6,15 @@ functions that are called with them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from mixdown.tensorflow.protos import bodies
+from mixdown.tensorflow.protos.bodies import Body
+from mixdown.tensorflow.protos.wiring import WiredBody
 from mixdown.tensorflow.runtime.private import EagerTensor, get_resource_handle_data
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from mixdown.tensorflow.protos.bodies import Body
-    from mixdown.tensorflow.protos.wiring import WiredBody
 
 
 class Handle(NamedTuple):

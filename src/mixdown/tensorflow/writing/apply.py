@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from mixdown.core import Paint
+from mixdown.core import Cast, Paint, Plan
 from mixdown.core.paint import casts_of
 from mixdown.tensorflow.protos import signatures
-from mixdown.tensorflow.protos.bodies import calls
+from mixdown.tensorflow.protos.bodies import Body, calls
 from mixdown.tensorflow.protos.cast_node import cast_node
 from mixdown.tensorflow.protos.library import rename_calls, unused
-from mixdown.tensorflow.reading.builder import ARGUMENT, RESULT
-from mixdown.tensorflow.reading.read import UPGRADES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
-
-    from mixdown.core import Cast, Plan
-    from mixdown.tensorflow.protos.bodies import Body
-    from mixdown.tensorflow.reading.builder import Origin
-    from mixdown.tensorflow.reading.read import Reading
+from mixdown.tensorflow.reading.builder import ARGUMENT, RESULT, Origin
+from mixdown.tensorflow.reading.read import UPGRADES, Reading
 
 
 class Applied(NamedTuple):

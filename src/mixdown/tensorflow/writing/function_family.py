@@ -7,21 +7,16 @@ depend on what they are twins of, and on nothing else.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from mixdown.core import make_plan
+from mixdown.core import Paint, Plan, Policy, make_plan
 from mixdown.tensorflow.protos.bodies import function_body
 from mixdown.tensorflow.protos.library import group_of, members, rename_groups
-from mixdown.tensorflow.reading.read import read
+from mixdown.tensorflow.reading.read import Reading, read
+from mixdown.tensorflow.shapes.variable_handles import Handle
 from mixdown.tensorflow.writing.apply import apply
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from mixdown.core import Paint, Plan, Policy
-    from mixdown.tensorflow.reading.read import Reading
-    from mixdown.tensorflow.shapes.variable_handles import Handle
 
 
 class Asked(NamedTuple):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from mixdown.core import Plan, Policy, make_plan
 from mixdown.errors import GraphError, PolicyError
@@ -13,18 +15,12 @@ from mixdown.tensorflow.protos.bodies import graph_body
 from mixdown.tensorflow.protos.library import by_name, mentioned, referenced, replace_all, unused
 from mixdown.tensorflow.protos.wiring import LONGEST_PORT, node_name
 from mixdown.tensorflow.reading.products import products
-from mixdown.tensorflow.reading.read import read
+from mixdown.tensorflow.reading.read import Reading, read
 from mixdown.tensorflow.runtime.gc_pause import collector_paused
 from mixdown.tensorflow.runtime.releases import versions
 from mixdown.tensorflow.runtime.source_lines import of_graph_def
 from mixdown.tensorflow.writing.apply import apply
 from mixdown.untrusted.escaped import escaped
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from pathlib import Path
-
-    from mixdown.tensorflow.reading.read import Reading
 
 
 class Rewrite(NamedTuple):

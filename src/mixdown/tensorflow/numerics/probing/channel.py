@@ -6,15 +6,13 @@ function can then reach it without an argument.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import count
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import tensorflow as tf
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from mixdown.tensorflow.numerics.probing.probed_function import ProbedFunction
+from mixdown.tensorflow.numerics.probing.probed_function import ProbedFunction
 
 Label = TypeVar("Label")
 HOST = "/device:CPU:0"  # queues have no kernels elsewhere

@@ -7,21 +7,17 @@ as zero. A tensor with numbers that float16 cannot hold, or that are subnormal i
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 from tensorflow.core.framework.attr_value_pb2 import AttrValue
 
-from mixdown.core import Category, Paint, Role
+from mixdown.core import Category, Paint, Plan, Role
 from mixdown.numerics.formats import BIAS, BOUNDARIES, EXPONENTS, FLOAT16, INF
 from mixdown.numerics.tally import Tally
 from mixdown.tensorflow.numerics.probing.channel import HOST, Channel
-from mixdown.tensorflow.numerics.probing.probed_function import MOVERS, Key
-
-if TYPE_CHECKING:
-    from mixdown.core import Plan
-    from mixdown.tensorflow.numerics.probing.probed_function import ProbedFunction
-    from mixdown.tensorflow.numerics.probing.trees import ProbedTree
+from mixdown.tensorflow.numerics.probing.probed_function import MOVERS, Key, ProbedFunction
+from mixdown.tensorflow.numerics.probing.trees import ProbedTree
 
 SAME_SIZES = MOVERS | {"Neg"}
 """Kinds whose output is counted with their input, because it holds numbers of the same sizes."""

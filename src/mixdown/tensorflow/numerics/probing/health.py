@@ -7,16 +7,14 @@ finite and all its inputs are: only then are the op's inputs and outputs copied 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from mixdown.tensorflow.numerics.probing.channel import HOST, Channel
 from mixdown.tensorflow.numerics.probing.probed_function import FLOATS, MOVERS, OPAQUE, Port, ProbedFunction
 from mixdown.tensorflow.numerics.probing.trees import ProbedTree
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 CURT_HEALTH = 2  # DebugNumericSummaryV2: the tensor's id, and 1 if an element is Inf or NaN
 

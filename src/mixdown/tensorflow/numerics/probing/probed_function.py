@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from graphlib import TopologicalSorter
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 from tensorflow.core.framework import types_pb2
 from tensorflow.core.framework.attr_value_pb2 import AttrValue
 
+from mixdown.core import Graph, Tensor
 from mixdown.tensorflow.protos import signatures
 from mixdown.tensorflow.protos.bodies import CALLS
 from mixdown.tensorflow.protos.library import unused
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from mixdown.core import Graph, Tensor
 
 PREFIX = "mixdown_probe"
 """The scope of the nodes that are added."""

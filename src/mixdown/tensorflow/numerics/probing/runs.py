@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import gc
 import random
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 import tensorflow as tf
@@ -19,19 +20,13 @@ from mixdown.core import Policy
 from mixdown.errors import MixdownError
 from mixdown.messages import warn
 from mixdown.tensorflow.calls import active_policy
-from mixdown.tensorflow.calls.call_hook import observed
+from mixdown.tensorflow.calls.call_hook import ObservedCall, observed
 from mixdown.tensorflow.calls.error_names import name_originals
 from mixdown.tensorflow.install import install
 from mixdown.tensorflow.machine.devices import device_type, machine_default
-from mixdown.tensorflow.numerics.probing.trees import copy_tree
+from mixdown.tensorflow.numerics.probing.channel import Channel
+from mixdown.tensorflow.numerics.probing.trees import ProbedTree, copy_tree
 from mixdown.tensorflow.runtime.private import EagerTensor, FunctionCallOptions
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from mixdown.tensorflow.calls.call_hook import ObservedCall
-    from mixdown.tensorflow.numerics.probing.channel import Channel
-    from mixdown.tensorflow.numerics.probing.trees import ProbedTree
 
 
 class Probe(Protocol):

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import count
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from zlib import crc32
 
-from mixdown.core import Paint, make_plan
+from mixdown.core import Paint, Plan, Policy, make_plan
 from mixdown.tensorflow.calls.twins import Registered
 from mixdown.tensorflow.numerics.probing.probed_function import ProbedFunction, maker
 from mixdown.tensorflow.protos.bodies import CALLS, GROUP, LOOPS, MUST_COMPILE, function_body
@@ -20,11 +20,6 @@ from mixdown.tensorflow.protos.library import mentioned
 from mixdown.tensorflow.reading.read import read
 from mixdown.tensorflow.runtime.gc_pause import collector_paused
 from mixdown.tensorflow.writing.apply import apply
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from mixdown.core import Plan, Policy
 
 CHECKS = frozenset({"CheckNumerics", "CheckNumericsV2"})
 WITH_EFFECTS = {kind: kind.removeprefix("Stateless") for kind in CALLS if kind.startswith("Stateless")}

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework import types_pb2
 
-from mixdown.core import Role
+from mixdown.core import Plan, Role
 from mixdown.rules.op_names import is_backward
 from mixdown.tensorflow.numerics.probing.channel import Channel
-from mixdown.tensorflow.numerics.probing.probed_function import FLOATS, Key
+from mixdown.tensorflow.numerics.probing.probed_function import FLOATS, Key, Port, ProbedFunction
+from mixdown.tensorflow.numerics.probing.trees import ProbedTree
 from mixdown.tensorflow.protos.cast_node import cast_attributes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from mixdown.core import Plan
-    from mixdown.tensorflow.numerics.probing.probed_function import Port, ProbedFunction
-    from mixdown.tensorflow.numerics.probing.trees import ProbedTree
 
 HELD_BY_FLOAT32 = FLOATS - {types_pb2.DT_DOUBLE}
 """The dtypes whose numbers float32 holds exactly."""
