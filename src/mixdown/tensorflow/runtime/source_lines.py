@@ -25,7 +25,7 @@ def of_functions(graph: Graph, context: Any) -> list[str]:
 
 def of_op(context: Any, function: str, op: str) -> str:
     """The line of one op of a registered function, "" if it is not known."""
-    frame = _users_frame(traces(context, function).get(op, ()))
+    frame = _users_frame(traces(context, function).get(op, ()), past_mixdown=True)
     return "" if frame is None else f"{frame.filename}:{frame.lineno} in {frame.name}"
 
 
@@ -73,12 +73,16 @@ def _lines(stacks: dict[str, Any]) -> dict[str, str]:
     return {name: f"{frame.filename}:{frame.lineno}, in {frame.name}" for name, frame in frames.items() if frame}
 
 
-def _users_frame(trace: Iterable[Any]) -> Any:
-    """The innermost frame of the user's own code; None if mixdown, having the function traced, comes before it."""
+def _users_frame(trace: Iterable[Any], *, past_mixdown: bool = False) -> Any:
+    """The innermost frame of the user's own code, if it is inside the call by which mixdown had the function traced.
+
+    With `past_mixdown` also outside: the user's line that made mixdown, such as a wrapped optimizer, add the op.
+    """
     for frame in reversed(list(trace)):
         if frame.filename.startswith(_home("mixdown")):
-            return None
-        if not any(frame.filename.startswith(_home(library)) for library in LIBRARIES):
+            if not past_mixdown:
+                return None
+        elif not any(frame.filename.startswith(_home(library)) for library in LIBRARIES):
             return frame
     return None
 
