@@ -388,7 +388,7 @@ def test_files_that_hold_something_else_are_named(tmp_path: Path, saved: Path) -
         mixdown.explain(saved, signatures=["nine"])
     with pytest.raises(mixdown.GraphError, match="is no SavedModel, so it has no signatures"):
         mixdown.explain(broken, signatures=["nine"])
-    bare = tmp_path / "bare"
+    bare = tmp_path / "saved_model"  # a folder may have that name, too
     tf.saved_model.save(tf.Module(), str(bare))
     with pytest.raises(mixdown.GraphError, match="has no signatures: save it with"):
         mixdown.explain(bare)

@@ -31,7 +31,7 @@ def rewrite_meta_graph(
 
     Args:
         graph_def: the graph.
-        policy: what may be low, and where.
+        policy: what may run in 16 bits, and where.
         roots: names of functions that can be called from outside.
         preserved: names of nodes that keep their types.
         outputs: names of nodes whose outputs stay float32: they may compute in 16 bits if a cast follows.

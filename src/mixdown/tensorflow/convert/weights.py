@@ -35,7 +35,7 @@ def store_low(meta_graph: Any, low: int, object_keys: Mapping[int, str], preserv
 
     Args:
         meta_graph: a saved graph that has been rewritten.
-        low: the low dtype.
+        low: the 16-bit dtype.
         object_keys: for every variable in the graph of Python objects, its name in the checkpoint.
         preserved: names of nodes of the graph that keep their types.
     """

@@ -72,14 +72,7 @@ class NewNodes(NamedTuple):
 
 
 def write(new: NewNodes, layout: Layout, low: int, taken: set[str]) -> tuple[list[Any], Layout]:
-    """The nodes to add to a twin, and its layout with them.
-
-    Args:
-        new: the nodes that are new.
-        layout: where the twin keeps the nodes it has.
-        low: the low dtype.
-        taken: the names of all nodes, old and new; those of added nodes come to it.
-    """
+    """The nodes to add to a twin, and its layout with them; their names are added to `taken`, those of all nodes."""
     writer = _Writer(new, layout, low, taken)
     nodes = [node for pair in new.nodes for node in writer.emit(*pair)]
     return [*nodes, *writer.casts], replace(writer.layout, copies=writer.copies)

@@ -25,7 +25,6 @@ from mixdown.tensorflow.sessions.twin import SessionTwin
 
 _TWIN = "_mixdown_twin"
 
-
 _hooks: tuple[dict[str, Any], dict[str, Any]] | None = None  # TensorFlow's own methods by name, and ours
 _twinned: WeakSet[Any] = WeakSet()
 _left_alone: WeakKeyDictionary[Any, str] = WeakKeyDictionary()  # session -> why it runs float32
@@ -39,20 +38,25 @@ def install(current_policy: Callable[[], Policy | None]) -> None:
     Args:
         current_policy: the policy in force where and when a session is made, None to leave it alone.
     """
-    global _hooks, _current_policy  # noqa: PLW0603 - TensorFlow's class is patched once for the whole process
+    global _current_policy  # noqa: PLW0603 - TensorFlow's class is patched once for the whole process
     with _lock:
         _current_policy = current_policy
-        if _hooks is not None:
-            return
-        originals = {name: getattr(BaseSession, name) for name in ("__init__", *_METHODS)}
-        ours = {name: _replace(originals[name], method) for name, method in _METHODS.items()}
-        ours["__init__"] = _replace_init(originals["__init__"])
-        try:
-            _patch(ours)
-            _hooks = originals, ours
-        finally:
-            if _hooks is None:  # it was interrupted
-                _patch(originals)
+        if _hooks is None:
+            _put_in()
+
+
+def _put_in() -> None:
+    """Patch TensorFlow's class, or leave it as it was if that is interrupted."""
+    global _hooks  # noqa: PLW0603 - see install
+    originals = {name: getattr(BaseSession, name) for name in ("__init__", *_METHODS)}
+    ours = {name: _replace(originals[name], method) for name, method in _METHODS.items()}
+    ours["__init__"] = _replace_init(originals["__init__"])
+    try:
+        _patch(ours)
+        _hooks = originals, ours
+    finally:
+        if _hooks is None:
+            _patch(originals)
 
 
 def uninstall() -> bool:

@@ -43,7 +43,7 @@ class SessionTwin:
     """A graph with the nodes of the user's graph under the same names, some of which compute in 16 bits.
 
     Args:
-        policy: what may be low, and where.
+        policy: what may run in 16 bits, and where.
         default_device: the type of device that runs what is not placed.
     """
 
