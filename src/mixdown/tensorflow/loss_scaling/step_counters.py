@@ -91,8 +91,8 @@ def raise_or_warn(limit: SkipLimit, names: Iterable[str], skips: tf.Tensor, entr
         limit.raise_or_warn(int(skips), offenders(entries, list(names)))
 
     if tf.executing_eagerly():
-        return call(skips.numpy(), entries.numpy())
-    if in_xla():
+        call(skips.numpy(), entries.numpy())
+    if tf.executing_eagerly() or in_xla():
         return None
     due = skips >= limit.threshold  # calling Python is slow
     return either(due, lambda: tf.numpy_function(call, [skips, entries], []), lambda: None)

@@ -131,12 +131,12 @@ class MixedPrecisionLossScaleOptimizer(ScaledOptimizer, Optimizer):
         """In cross-replica context: move the scale, count the step, apply or skip."""
         gradients, variables = zip(*pairs, strict=True)
 
-        def apply_on_replica(gradients: Any, variables: Any) -> Any:
-            together = list(zip(gradients, variables, strict=True))
-            return self._optimizer.apply_gradients(together, global_step, name=f"{name or self.get_name()}-wrapped")
+        def apply_on_replica(gradients: Any, variables: Any, global_step: Any, name: str) -> Any:
+            return self._optimizer.apply_gradients(list(zip(gradients, variables, strict=True)), global_step, name=name)
 
         def apply() -> list[Any]:
-            done = strategy.extended.call_for_each_replica(apply_on_replica, args=(gradients, variables))
+            arguments = (gradients, variables, global_step, f"{name or self.get_name()}-wrapped")
+            done = strategy.extended.call_for_each_replica(apply_on_replica, args=arguments)
             return list(strategy.experimental_local_results(done))
 
         numbers = self._numbers(variables)
