@@ -165,15 +165,12 @@ class MixedPrecisionLossScaleOptimizer(ScaledOptimizer, Optimizer):
         return [*self._optimizer.variables(), *self._loss_scale.weights]
 
     def _apply_dense(self, *_: Any) -> NoReturn:
-        raise RuntimeError(NO_HOOKS)
+        raise RuntimeError(
+            "MixedPrecisionLossScaleOptimizer applies nothing variable by variable: the optimizer it wraps does. "
+            "Call apply_gradients()."
+        )
 
     _apply_sparse = _resource_apply_dense = _resource_apply_sparse = _apply_dense
-
-
-NO_HOOKS = (
-    "MixedPrecisionLossScaleOptimizer applies nothing variable by variable: the optimizer it wraps does. "
-    "Call apply_gradients()."
-)
 
 
 def train_op(outcome: tf.Tensor, name: str) -> tf.Operation:
