@@ -6,7 +6,7 @@ numbers in its own weights and reads them back as a `StepRecord`; `SkipLimit` ra
 
 from mixdown.scaling.machine import Law, State, Where, after, start
 from mixdown.scaling.step_counters import NEVER, CountProperties, Offenders, SkipLimit, SkippedStep, StepCounts, counted
-from mixdown.scaling.step_record import StepRecord, Timeline, timeline
+from mixdown.scaling.step_record import StepRecord, timeline
 
 __all__ = [
     "NEVER",
@@ -18,7 +18,6 @@ __all__ = [
     "State",
     "StepCounts",
     "StepRecord",
-    "Timeline",
     "Where",
     "after",
     "counted",

@@ -123,7 +123,7 @@ def test_skips_in_a_session_are_reported_while_it_is_open(*, monitored: bool) ->
                 session.run(step, dict(zip(fed, pair, strict=True)))
             assert told.scaler_reports() == (expected(":0"),)
         assert told.scaler_reports() == ()
-        assert "books of mine cannot be read" in told.scaler_notes()[0]
+        assert "counters of mine cannot be read" in told.scaler_notes()[0]
     assert optimizer.get_name() == "mine"
 
 

@@ -92,8 +92,7 @@ def raise_or_warn(limit: SkipLimit, names: Iterable[str], skips: tf.Tensor, entr
 
     if tf.executing_eagerly():
         call(skips.numpy(), entries.numpy())
-        return None
-    if in_xla():
+    if tf.executing_eagerly() or in_xla():
         return None
     due = skips >= limit.threshold  # calling Python is slow
     return either(due, lambda: tf.numpy_function(call, [skips, entries], []), lambda: None)

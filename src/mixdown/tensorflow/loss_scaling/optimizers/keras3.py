@@ -93,7 +93,9 @@ class Keras3LossScaleOptimizer(Keras3Counters, keras.optimizers.LossScaleOptimiz
         return keras.ops.multiply(loss, self.dynamic_scale)
 
     def apply(self, grads: Sequence[Any], trainable_variables: Sequence[Any] | None = None) -> None:
-        """Apply the gradients, or skip the step. They are divided by the scale if the loss was scaled with it.
+        """Apply the gradients, or skip the step.
+
+        They are divided by the scale if `scale_loss` was called before; a function keeps what held when it was traced.
 
         Raises:
             ValueError: called in cross-replica context, without variables before `build`, or with unknown ones.

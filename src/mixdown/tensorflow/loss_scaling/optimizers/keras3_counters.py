@@ -93,13 +93,12 @@ class Keras3Counters(CountProperties):
 
     def log_skip(self, entries: Any, *, finite: Any, where: Where) -> None:
         """Log the step that was just counted, with its offenders, unless it was finite."""
-        skipped_steps, step, bad_steps, scale = map(
-            self.backend.tensor, (self.skip_counter, self.latest_skip, self.bad_counter, self.dynamic_scale)
-        )
-        at, head = ops.reshape(row_of(skipped_steps), [1, 1]), ops.stack([step, bad_steps])
+        tensor = self.backend.tensor
+        at = ops.reshape(row_of(tensor(self.skip_counter)), [1, 1])
+        head = ops.stack([tensor(self.latest_skip), tensor(self.bad_counter)])
         row = ops.concatenate([head, ops.cast(entries, head.dtype)])
-        for ring, new in ((self.skip_log, row), (self.skip_scales, scale)):
-            old = self.backend.tensor(ring)
+        for ring, new in ((self.skip_log, row), (self.skip_scales, tensor(self.dynamic_scale))):
+            old = tensor(ring)
             ring.assign(where(finite, old, ops.scatter_update(old, at, ops.expand_dims(new, 0))))
 
     def read_count(self, field: str) -> Any:

@@ -113,7 +113,7 @@ class TfKerasLegacyLossScaleOptimizer(
 
     __module__ = "mixdown.tf_keras"
     INNER, INNER_NAME = tf_keras.optimizers.legacy.Optimizer, "tf_keras.optimizers.legacy.Optimizer"
-    _HAS_AGGREGATE_GRAD = True  # tells tf_keras that apply_gradients takes experimental_aggregate_gradients
+    _HAS_AGGREGATE_GRAD = True  # apply_gradients takes experimental_aggregate_gradients
 
     clipnorm = forwarded("clipnorm")
     global_clipnorm = forwarded("global_clipnorm")
@@ -147,12 +147,7 @@ class TfKerasLegacyLossScaleOptimizer(
         name: str | None = None,
         experimental_aggregate_gradients: bool = True,  # noqa: FBT001, FBT002 - the signature of tf_keras
     ) -> Any:
-        """Apply unscaled gradients, or skip the step; in a graph, gives the operation that does so.
-
-        Raises:
-            RuntimeError: called in cross-replica context.
-            ValueError: no variable has a gradient.
-        """
+        """Apply unscaled gradients, or skip the step; in a graph, gives the operation that does so."""
         aggregate = experimental_aggregate_gradients
         done = self.apply_pairs(grads_and_vars, aggregate=aggregate, name=name, experimental_aggregate_gradients=False)
         return self.iterations if done is None else tf.group(done, name=name)

@@ -123,7 +123,7 @@ class TfKerasWrapper(ScaledOptimizer, DelegatingTrackableMixin):
         Returns:
             What to wait for, in a graph; the result of the inner optimizer if no variable has a gradient.
         """
-        pairs = list(grads_and_vars)
+        pairs: Pairs = list(grads_and_vars)
         if all(gradient is None for gradient, _ in pairs):
             return self.inner_optimizer.apply_gradients(pairs)  # it has nothing to do, or raises
         refuse_cross_replica(RuntimeError, "apply_gradients")

@@ -131,12 +131,12 @@ class MixedPrecisionLossScaleOptimizer(ScaledOptimizer, Optimizer):
         """In cross-replica context: move the scale, count the step, apply or skip."""
         gradients, variables = zip(*pairs, strict=True)
 
-        def apply_on_replica(gradients: Any, variables: Any) -> Any:
-            together = list(zip(gradients, variables, strict=True))
-            return self._optimizer.apply_gradients(together, global_step, name=f"{name or self.get_name()}-wrapped")
+        def apply_on_replica(gradients: Any, variables: Any, global_step: Any, name: str) -> Any:
+            return self._optimizer.apply_gradients(list(zip(gradients, variables, strict=True)), global_step, name=name)
 
         def apply() -> list[Any]:
-            done = strategy.extended.call_for_each_replica(apply_on_replica, args=(gradients, variables))
+            arguments = (gradients, variables, global_step, f"{name or self.get_name()}-wrapped")
+            done = strategy.extended.call_for_each_replica(apply_on_replica, args=arguments)
             return list(strategy.experimental_local_results(done))
 
         numbers = self._numbers(variables)
@@ -165,15 +165,12 @@ class MixedPrecisionLossScaleOptimizer(ScaledOptimizer, Optimizer):
         return [*self._optimizer.variables(), *self._loss_scale.weights]
 
     def _apply_dense(self, *_: Any) -> NoReturn:
-        raise RuntimeError(NO_HOOKS)
+        raise RuntimeError(
+            "MixedPrecisionLossScaleOptimizer applies nothing variable by variable: the optimizer it wraps does. "
+            "Call apply_gradients()."
+        )
 
     _apply_sparse = _resource_apply_dense = _resource_apply_sparse = _apply_dense
-
-
-NO_HOOKS = (
-    "MixedPrecisionLossScaleOptimizer applies nothing variable by variable: the optimizer it wraps does. "
-    "Call apply_gradients()."
-)
 
 
 def train_op(outcome: tf.Tensor, name: str) -> tf.Operation:
