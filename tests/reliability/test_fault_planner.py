@@ -25,7 +25,7 @@ LARGE = tf.constant([[300.0]])
 v1 = tf.compat.v1
 
 STAGES: dict[str, tuple[Any, str]] = {
-    "looking at the arguments": (twins, "handles"),
+    "looking at the arguments": (twins, "handles_of_inputs"),
     "reading": (function_family, "read"),
     "planning": (function_family, "make_plan"),
     "applying": (function_family, "apply"),

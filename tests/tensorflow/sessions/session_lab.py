@@ -73,8 +73,9 @@ class Trace:
         self.functions = [f for graph in metadata.partition_graphs for f in graph.library.function]
 
     def types(self, kind: str) -> dict[str, int]:
-        """Every executed node of a kind, with its dtype `T`."""
-        return {name: node.attr["T"].type for name, node in self.nodes.items() if node.op == kind}
+        """Every executed node of a kind, with its dtype `T`; on some CPUs oneDNN puts ops of its own in their place."""
+        kinds = (kind, f"_Mkl{kind}")
+        return {name: node.attr["T"].type for name, node in self.nodes.items() if node.op in kinds}
 
     def low(self, *kinds: str) -> None:
         """Assert that nodes of these kinds were executed, each of them low."""

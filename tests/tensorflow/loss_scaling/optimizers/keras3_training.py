@@ -59,18 +59,21 @@ def squared_error(net: Any, x: Any, y: Any, replicas: int = 1) -> Any:
     return tf.reduce_mean(tf.square(net(x) - y)) / replicas
 
 
-def plain_run(steps: Iterable[int], replicas: int = 1, inner: Any = None) -> list[bytes]:
-    """The weights after training the bare optimizer on these steps in one process, gradients of replicas summed."""
+def plain_run(steps: Iterable[int], replicas: int = 1, inner: Any = None, *, traced: bool = True) -> list[bytes]:
+    """The weights after training the bare optimizer on these steps in one process, gradients of replicas summed.
+
+    Traced or not as the run it is compared with: on some CPUs oneDNN rounds differently in a graph.
+    """
     net, optimizer = model(), inner or adam()
 
-    @tf.function
     def gradients(x: Any, y: Any) -> Any:
         with tf.GradientTape() as tape:
             loss = squared_error(net, x, y, replicas)
         return tape.gradient(loss, net.trainable_variables)
 
+    compute = tf.function(gradients) if traced else gradients
     for step in steps:
-        parts = [gradients(*map(tf.constant, shard(step, replica))) for replica in range(replicas)]
+        parts = [compute(*map(tf.constant, shard(step, replica))) for replica in range(replicas)]
         optimizer.apply([tf.add_n(each) for each in zip(*parts, strict=True)], net.trainable_variables)
     return contents(net.weights)
 
