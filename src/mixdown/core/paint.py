@@ -22,7 +22,7 @@ class Stroke(NamedTuple):
     paint: Paint
     stage: str
     because: tuple[int, ...] = ()
-    spared: int = 0  # where bytes decided: how many more the other paint would have moved
+    margin: int = 0  # where bytes decided: how many more the other paint would have moved
 
 
 Canvas = list[Paint | None]

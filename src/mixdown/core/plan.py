@@ -74,7 +74,7 @@ class Plan:
         if self.changes_anything:
             return ""
         if self.view.machine is None:
-            return "nothing in it can be low"
+            return f"no op in it can run in {self.policy.low}"
         return f"it would not gain enough by {self.policy.low}, predicted {self.view.machine.source}"
 
     @property
@@ -144,5 +144,5 @@ def _demote(graph: Graph, demoted: Mapping[int, str], culprits: Mapping[int, str
 
 
 def _plain(graph: Graph, stroke: Stroke) -> list[Any]:
-    spared = [stroke.spared] if stroke.spared else []
-    return [stroke.paint.value, stroke.stage, [graph.label(site) for site in stroke.because], *spared]
+    margin = [stroke.margin] if stroke.margin else []
+    return [stroke.paint.value, stroke.stage, [graph.label(site) for site in stroke.because], *margin]

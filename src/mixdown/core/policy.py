@@ -29,7 +29,7 @@ class Level(Enum):
 
     DEFAULT = "default"
     TREAT_INFER_AS_DENY = "treat_infer_as_deny"  # infer ops are dangerous too
-    TENSOR_CORES_ONLY = "tensor_cores_only"  # nothing but allow ops is low, each with casts of its own
+    TENSOR_CORES_ONLY = "tensor_cores_only"  # only allow ops run in 16 bits, each with casts of its own
 
     def apply(self, category: Category) -> Category:
         """What a category means at this level."""
@@ -44,16 +44,16 @@ class Level(Enum):
 
 @dataclass(frozen=True)
 class Policy:
-    """What may be low, where, and how it is decided.
+    """Which ops may run in 16 bits, where, and how that is decided.
 
     Args:
         low: the 16-bit dtype, "float16" or "bfloat16".
         rules: the name of a rule set: "documented", "tf-2.19" or "tf-2.21".
         strategy: how a plan is made: "optimal" is the cheapest safe assignment, "grappler" TensorFlow's procedure.
-        devices: "gpu", "all", or device types such as ("GPU", "CPU"): where ops may be low. "measured": where, and only
-            as far as, `mixdown doctor --measure` found that to be faster.
+        devices: "gpu", "all", or device types such as ("GPU", "CPU"): where ops may be 16-bit. "measured": where,
+            and only as far as, `mixdown doctor --measure` found that to be faster.
         level: how much of the lists is used, see `Level`.
-        never_slower: whether allow ops, too, are low only where that is predicted to save time on `machine`.
+        never_slower: whether allow ops, too, run in 16 bits only where that is predicted to save time on `machine`.
         machine: the machine to predict for, by its name in `mixdown.core.pricing.machines`; needed for `never_slower`.
         overrides: changes to the lists, in order; made by the `with_*` methods.
         custom_kinds: kinds TensorFlow does not know, declared by `with_custom`.
@@ -94,7 +94,7 @@ class Policy:
 
     @property
     def must_pay(self) -> bool:
-        """Whether allow ops, too, are low only where that is predicted to save time."""
+        """Whether allow ops, too, run in 16 bits only where that is predicted to save time."""
         return self.never_slower or self.devices == MEASURED_DEVICES
 
     def categories(self) -> dict[str, Category]:
@@ -118,15 +118,15 @@ class Policy:
         return Level(self.level).apply(category)
 
     def with_allow(self, *kinds: str, name: str = "", scope: str = "", attribute: str = "") -> Policy:
-        """A copy in which these ops are always low."""
+        """A copy in which these ops always run in 16 bits."""
         return self._with(Category.ALLOW, kinds, name, scope, attribute)
 
     def with_deny(self, *kinds: str, name: str = "", scope: str = "", attribute: str = "") -> Policy:
-        """A copy in which these ops are never low, nor infer and clear ops after them."""
+        """A copy in which these ops stay float32, and infer and clear ops after them too."""
         return self._with(Category.DENY, kinds, name, scope, attribute)
 
     def with_infer(self, *kinds: str, name: str = "", scope: str = "", attribute: str = "") -> Policy:
-        """A copy in which these ops are low unless they follow a deny op."""
+        """A copy in which these ops run in 16 bits unless they follow a deny op."""
         return self._with(Category.INFER, kinds, name, scope, attribute)
 
     def with_clear(self, *kinds: str, name: str = "", scope: str = "", attribute: str = "") -> Policy:

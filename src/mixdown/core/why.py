@@ -82,12 +82,12 @@ def _cheapest(view: PolicyView, stroke: Stroke) -> str:
     """How many bytes, or how much time, decided."""
     low, bytes_count = view.policy.low, view.prices.unit == "bytes"
     beside = "".join(f", next to `{view.graph.label(cause)}`" for cause in stroke.because)
-    amount = readable(stroke.spared, BYTES if bytes_count else TIMES)
+    amount = readable(stroke.margin, BYTES if bytes_count else TIMES)
     where = f"on the machine {view.machine.name}" if view.machine else "here"
     if stroke.paint is Paint.LOW:
         return f"it {'moves' if bytes_count else 'takes'} {amount} less than in float32 {where}, casts included{beside}"
     verb = "move" if bytes_count else "take"
-    if stroke.spared:
+    if stroke.margin:
         return f"{low} would {verb} {amount} more {where}, casts included{beside}"
     return f"{low} would {verb} no less {where}, casts included{beside}"
 

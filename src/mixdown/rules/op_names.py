@@ -1,4 +1,4 @@
-"""What TensorFlow's names of ops tell: the layer that an op belongs to, and whether it computes a gradient."""
+"""What the names of TensorFlow's ops say: the layer that an op belongs to, and whether it computes a gradient."""
 
 from __future__ import annotations
 

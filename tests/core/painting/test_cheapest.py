@@ -173,8 +173,8 @@ def test_every_decision_of_the_cut_says_what_the_other_way_would_have_cost(plan:
         for site in group:
             paints[site] = Paint.FULL if paints[site] is Paint.LOW else Paint.LOW
         if keeps_existing_casts(plan, paints):
-            spared = {plan.strokes[site][-1].spared for site in group}
-            assert spared == {bill(plan, paints) - bill(plan, plan.paints)}
+            margin = {plan.strokes[site][-1].margin for site in group}
+            assert margin == {bill(plan, paints) - bill(plan, plan.paints)}
 
 
 @settings(max_examples=300, deadline=None)

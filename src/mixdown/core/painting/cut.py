@@ -61,9 +61,9 @@ def cut(view: PolicyView, canvas: Canvas) -> Strokes:
             break
         refused.update((site, Stroke(Paint.FULL, fault)) for site, fault in faults.items())
     causes = _causes(view, problem, final)
-    spared = problem.spared(final)
+    margin = problem.margin(final)
     decided = {
-        site: Stroke(Paint.LOW if low[site] else Paint.FULL, "cut", causes.get(site, ()), spared[vertex])
+        site: Stroke(Paint.LOW if low[site] else Paint.FULL, "cut", causes.get(site, ()), margin[vertex])
         for site, vertex in problem.vertices.items()
     }
     return decided | refused
@@ -159,7 +159,7 @@ class Problem:
             for reader in readers:
                 self.network.add_arc(*((meeting, reader) if end == SINK else (reader, meeting)), ALWAYS)
 
-    def spared(self, final: Canvas) -> dict[int, int]:
+    def margin(self, final: Canvas) -> dict[int, int]:
         """Per vertex, how many bytes more would be moved if it alone had the other paint."""
         low = {vertex: final[site] is Paint.LOW for site, vertex in self.vertices.items()}
         low[SOURCE], low[SINK] = True, False

@@ -112,11 +112,11 @@ def _drop(owner: Any, attribute: str) -> None:
         del owner.attr[attribute]
 
 
-def _callers(sheets: tuple[ProbedFunction, ...]) -> dict[int, tuple[int, str]]:
-    number = {sheet.function.signature.name: sheet.number for sheet in sheets}
+def _callers(functions: tuple[ProbedFunction, ...]) -> dict[int, tuple[int, str]]:
+    number = {function.function.signature.name: function.number for function in functions}
     out: dict[int, tuple[int, str]] = {}
-    for sheet in sheets:
-        for node in sorted(sheet.nodes, key=lambda node: sheet.order[node.name]):
+    for function in functions:
+        for node in sorted(function.nodes, key=lambda node: function.order[node.name]):
             for name in mentioned([node]) & number.keys():
-                out.setdefault(number[name], (sheet.number, node.name))
+                out.setdefault(number[name], (function.number, node.name))
     return out
