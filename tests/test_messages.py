@@ -79,3 +79,14 @@ def test_a_level_that_is_not_one_is_named(monkeypatch: pytest.MonkeyPatch) -> No
     with fresh() as stderr, pytest.warns(MixdownWarning, match=message):
         speak()
     assert stderr.getvalue().splitlines() == ["mixdown: INFO", "mixdown: ERROR"]
+
+
+def test_a_warning_points_at_the_innermost_line_of_the_users_own_code() -> None:
+    frames: dict[str, object] = {"__name__": "mixdown.inner", "warn": messages.warn}
+    exec("def inner():\n    warn('Mind the gap.')", frames)  # noqa: S102 - a frame of the library
+    outer: dict[str, object] = {"__name__": "tensorflow.python.outer", "inner": frames["inner"]}
+    exec("def outer():\n    inner()", outer)  # noqa: S102 - a frame of another library
+    with pytest.warns(MixdownWarning, match="Mind the gap") as given:
+        outer["outer"]()  # type: ignore[operator]
+    assert given[0].filename == __file__
+    assert "Mind the gap." in messages.given()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import FrozenInstanceError
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -220,3 +221,33 @@ def test_a_policy_comes_back_from_json(
     text = json.dumps(policy.to_dict())
     assert Policy.from_dict(json.loads(text)) == policy
     assert json.dumps(Policy.from_dict(json.loads(text)).to_dict()) == text
+
+
+def test_a_saved_policy_comes_back_with_every_field(tmp_path: Path) -> None:
+    policy = Policy(
+        low="bfloat16",
+        rules="tf-2.21",
+        devices=("GPU", "CPU"),
+        level="treat_infer_as_deny",
+        never_slower=True,
+        machine="A100",
+        custom_kinds=frozenset({"Own"}),
+    ).with_deny("Exp", name="^a", attribute="T")
+    assert {name for name in vars(policy) if getattr(policy, name) == getattr(Policy(), name)} == {"strategy"}
+    assert Policy.load(policy.save(tmp_path / "policy.json")) == policy
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "policy.json holds no policy: it is not JSON"),
+        ("[]", "policy.json holds no policy: the policy should be an object."),
+        ('{"low": "int8"}', "policy.json holds no policy: Unknown low dtype 'int8'"),
+    ],
+)
+def test_a_file_that_holds_something_else_is_refused_by_name(text: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "policy.json"
+    path.write_text(text, "utf-8")
+    with pytest.raises(PolicyError) as refused:
+        Policy.load(path)
+    assert message in str(refused.value)
