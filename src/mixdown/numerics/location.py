@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from re import escape
 
-from mixdown.rules.op_names import is_backward
+from mixdown.rules.layer_names import is_backward
 from mixdown.untrusted.escaped import escaped
 
 

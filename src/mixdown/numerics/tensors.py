@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from mixdown.rules.op_names import is_backward
+from mixdown.rules.layer_names import is_backward
 from mixdown.untrusted.escaped import escaped
 
 MOST_ROWS = 40

@@ -11,7 +11,7 @@ from math import prod
 from typing import NamedTuple
 
 from mixdown.reports.model import Advice
-from mixdown.rules.op_names import is_backward, layers
+from mixdown.rules.layer_names import is_backward, layers
 
 BORDER = 256
 STEP = 8

@@ -13,7 +13,7 @@ from operator import add
 from typing import Any, Self
 
 from mixdown.errors import ReportError
-from mixdown.rules.op_names import layers
+from mixdown.rules.layer_names import layers
 from mixdown.untrusted.typed import read_document
 
 SCHEMA = "mixdown-report/1"

@@ -1,7 +1,7 @@
-"""Which kinds of op are safe in 16 bits, and what each kind does: pure data, one file a host or release.
+"""Lists of op kinds that are safe in 16 bits, and traits by which they are priced: data, edited in `documented`.
 
 In: the name of a rule set and a 16-bit dtype; out: a `RuleSet` with its lists and traits. The door is `RULE_SETS`.
-A named set never changes under a user.
+A set named after a TensorFlow release is a record of that release and never changes.
 """
 
 from functools import cache

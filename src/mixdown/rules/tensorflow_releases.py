@@ -1,8 +1,8 @@
 """The op lists of TensorFlow's own pass, as its releases 2.19 and 2.21 have them, for float16 and bfloat16.
 
 Membership is a matter of record here: these sets exist so that a plan can equal TensorFlow's, op for op. Nothing is
-added and nothing left out; judgement of our own lives in `documented`. The two releases have the same lists and differ
-in one stage: since 2.20 an infer op directly after a low op is low also in float16 (bfloat16 had that since 2.8).
+added and nothing left out; changes belong into `documented`. The two releases have the same lists and differ
+in one stage: since 2.20 an infer op directly after a 16-bit op is 16-bit also in float16 (bfloat16 had that since 2.8).
 
 TensorFlow opens some allow ops only above a CUDA or cuDNN version; every TensorFlow from 2.16 on is built against newer
 ones, so they stand here without a gate.

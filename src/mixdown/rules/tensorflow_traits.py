@@ -1,4 +1,4 @@
-"""What TensorFlow's op kinds do to memory and to variables: `TRAITS`."""
+"""What TensorFlow's op kinds do to memory and to variables, which decides their prices: `TRAITS`."""
 
 from __future__ import annotations
 

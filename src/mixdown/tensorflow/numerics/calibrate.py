@@ -12,7 +12,7 @@ from mixdown.core.override import Override
 from mixdown.errors import MixdownError
 from mixdown.numerics.calibrated import Calibration, Observed, Ruling, Verdict, is_safe, obstacle
 from mixdown.numerics.scale import advise
-from mixdown.rules.op_names import is_backward
+from mixdown.rules.layer_names import is_backward
 from mixdown.tensorflow.numerics.probing.counts import Counts
 from mixdown.tensorflow.numerics.probing.probed_function import Key
 from mixdown.tensorflow.numerics.probing.runs import chosen_policy

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from mixdown.core import Policy
 from mixdown.numerics.location import Location, Range
-from mixdown.rules.op_names import layer_of
+from mixdown.rules.layer_names import layer_of
 from mixdown.tensorflow.calls import active_policy
 from mixdown.tensorflow.calls.call_hook import ObservedCall, observed
 from mixdown.tensorflow.install import install

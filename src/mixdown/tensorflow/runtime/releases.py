@@ -1,4 +1,8 @@
-"""Releases: which of TensorFlow mixdown patches (`refuse_untested`), and which are loaded (`versions`)."""
+"""Which TensorFlow releases mixdown supports: `refuse_untested` refuses others. `versions` says what is loaded.
+
+To support a new one, edit NEWEST here, the checked versions in `private`, the pins in pyproject.toml and the versions
+of `make test-matrix`.
+"""
 
 from __future__ import annotations
 

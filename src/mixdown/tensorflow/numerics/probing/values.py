@@ -10,7 +10,7 @@ import tensorflow as tf
 from tensorflow.core.framework import types_pb2
 
 from mixdown.core import Plan, Role
-from mixdown.rules.op_names import is_backward
+from mixdown.rules.layer_names import is_backward
 from mixdown.tensorflow.numerics.probing.channel import Channel
 from mixdown.tensorflow.numerics.probing.probed_function import FLOATS, Key, Port, ProbedFunction
 from mixdown.tensorflow.numerics.probing.trees import ProbedTree

@@ -6,7 +6,7 @@ from time import perf_counter
 
 import pytest
 
-from mixdown.rules.op_names import is_backward, layer_of, layers
+from mixdown.rules.layer_names import is_backward, layer_of, layers
 
 LAYERS = {
     "model/dense/MatMul": "model/dense",
