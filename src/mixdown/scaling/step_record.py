@@ -5,6 +5,7 @@ the machine again, but from one growth to the next instead of step by step. A mi
 """
 
 from collections.abc import Iterator, Sequence
+from math import inf
 from struct import pack, unpack
 from typing import Any, NamedTuple, Self
 
@@ -122,6 +123,9 @@ class Single(float):
 
 
 def rounded(value: float) -> float:
-    """The nearest float32, as a plain float."""
-    (nearest,) = unpack("f", pack("f", value))
+    """The nearest float32, as a plain float; inf beyond the largest."""
+    try:
+        (nearest,) = unpack("f", pack("f", value))
+    except OverflowError:
+        return inf
     return float(nearest)

@@ -6,6 +6,7 @@ import atexit
 import weakref
 from typing import Any
 
+from mixdown.errors import LossScaleWarning
 from mixdown.messages import warn
 
 
@@ -27,7 +28,7 @@ class Usage:
             harm: what then happens to gradients, UNDIVIDED or UNSCALED.
         """
         if not self.scaled and not self.applied:
-            warn(BARE.format(harm=harm))
+            warn(BARE.format(harm=harm), LossScaleWarning)
         self.applied = True
 
     @property
@@ -47,7 +48,9 @@ UNSCALED = "small ones may have become zero in 16 bits"
 
 def watch(optimizer: Any) -> None:
     """Warn if the optimizer that `enable` returned is thrown away, or kept but never used."""
-    usage = optimizer.usage
+    usage = getattr(optimizer, "usage", None)
+    if not isinstance(usage, Usage):  # another library's wrapper
+        return
     weakref.finalize(optimizer, _thrown_away, usage).atexit = False
     _watched[id(usage)] = (weakref.ref(optimizer), usage)
 

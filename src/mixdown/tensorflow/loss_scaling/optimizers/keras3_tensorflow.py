@@ -23,7 +23,7 @@ Gradients = Sequence[Any]  # of tf.Tensor, tf.IndexedSlices or None
 
 def step(optimizer: Any, gradients: Gradients, variables: Sequence[Any], *, scaled: bool) -> None:
     """Apply the gradients if they are finite on every replica, else on none; count the step."""
-    refuse_cross_replica(ValueError, f"{type(optimizer).__name__}.apply")
+    refuse_cross_replica(f"{type(optimizer).__name__}.apply")
     ordered = optimizer.in_order(gradients, variables)
 
     def apply(gradients: Gradients, variables: Sequence[Any]) -> None:
