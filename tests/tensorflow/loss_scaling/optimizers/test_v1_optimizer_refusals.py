@@ -80,7 +80,9 @@ def test_per_variable_hooks_refuse(hook: str) -> None:
 def test_cross_replica_context_is_refused() -> None:
     with (
         tf.distribute.OneDeviceStrategy("/cpu:0").scope(),
-        pytest.raises(RuntimeError, match=r"^apply_gradients\(\) must be called in a replica context, .*\.run") as found,
+        pytest.raises(
+            RuntimeError, match=r"^apply_gradients\(\) must be called in a replica context, .*\.run"
+        ) as found,
     ):
         wrapped().apply_gradients([(tf.constant(1.0), tf.Variable(1.0))])
     assert isinstance(found.value, ValueError)  # which is what TensorFlow's own class raises
