@@ -46,10 +46,11 @@ def install(policy: Policy | None = None) -> None:
         return
     import tensorflow as tf  # noqa: PLC0415 - `import mixdown.compat` must not load it before it is asked to
 
+    documented = {name: _documented(name, policy) for names in HOMES.values() for name in names}
     for path, names in HOMES.items():
         home = _module(tf, path)
         for name in names:
-            _set(home, name, _documented(name, policy))
+            _set(home, name, documented[name])
 
 
 def uninstall() -> None:
