@@ -132,6 +132,6 @@ def positive_integer(name: str, value: object) -> int:
     """The value as an int, refused unless it is a whole number above zero; 2.0 is one."""
     if isinstance(value, bool) or not isinstance(value, Real) or not as_float(value).is_integer():
         raise WrongTypeError(f"{name} must be a whole number, got {value!r} of type {type(value).__name__}.")
-    if value < 1:
+    if (number := int(as_float(value))) < 1:
         raise ValueError(f"{name} must be at least 1, got {value}.")
-    return int(value)
+    return number

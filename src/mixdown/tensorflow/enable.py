@@ -141,7 +141,7 @@ def _registered_wrapper(opt: Any) -> Callable[..., Any] | None:
         if isinstance(wrapper, type) and isinstance(opt, wrapper):
             again = f'"opt" must not already be an instance of a {wrapper.__name__}.'
             raise ValueError(f"{again} Pass the optimizer it wraps.")  # noqa: TRY004 - as documented
-    found = next((pair for kind, pair in loss_scale_wrappers.items() if isinstance(opt, kind)), None)
+    found: Any = next((pair for kind, pair in loss_scale_wrappers.items() if isinstance(opt, kind)), None)
     return found[0] if found in others else None
 
 

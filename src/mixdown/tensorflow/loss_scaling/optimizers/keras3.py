@@ -90,14 +90,16 @@ class Keras3LossScaleOptimizer(Keras3Counters, keras.optimizers.LossScaleOptimiz
     def scale_loss(self, loss: Any) -> Any:
         """The loss times the current scale; differentiate this."""
         self.gradients_are_scaled = True
-        self.usage.note_scaled()
+        self.usage.note_scaled(self.backend.functions())
         self._check_compiled_steps()
         return keras.ops.multiply(loss, self.dynamic_scale)
 
     def apply(self, grads: Sequence[Any], trainable_variables: Sequence[Any] | None = None) -> None:
         """Apply the gradients, or skip the step.
 
-        They are divided by the scale if `scale_loss` was called before; a function keeps what held when it was traced.
+        They are divided by the scale if they can be those of a loss that `scale_loss` was given: eagerly, in the
+        function that is being traced, or in one that applied no gradients itself. A function keeps what held when it
+        was traced.
 
         Raises:
             CrossReplicaError: called in cross-replica context.
@@ -113,9 +115,9 @@ class Keras3LossScaleOptimizer(Keras3Counters, keras.optimizers.LossScaleOptimiz
         if trainable_variables is None:
             trainable_variables = self._trainable_variables
         self.build(trainable_variables)
-        self.usage.note_applied(UNDIVIDED)
+        scaled = self.usage.note_applied(UNDIVIDED, self.backend.functions()) and self.gradients_are_scaled
         self._check_compiled_steps()
-        self.backend.step(self, list(grads), list(trainable_variables), scaled=self.gradients_are_scaled)
+        self.backend.step(self, list(grads), list(trainable_variables), scaled=scaled)
 
     def apply_gradients(self, grads_and_vars: Iterable[tuple[Any, Any]]) -> Any:
         """`apply` for pairs of gradient and variable; gives the number of steps applied so far."""

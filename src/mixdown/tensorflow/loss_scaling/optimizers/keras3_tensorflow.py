@@ -16,7 +16,7 @@ from mixdown.tensorflow.loss_scaling.gradients import agreed_codes, codes, refus
 from mixdown.tensorflow.loss_scaling.step_counters import log_entries, raise_or_warn
 from mixdown.tensorflow.runtime.private import strategy_supports_no_merge_call
 
-__all__ = ["gradients", "may_read", "now", "stateless_step", "step", "tensor", "unscaled"]
+__all__ = ["functions", "gradients", "may_read", "now", "stateless_step", "step", "tensor", "unscaled"]
 
 Gradients = Sequence[Any]  # of tf.Tensor, tf.IndexedSlices or None
 
@@ -93,6 +93,15 @@ def gradients(optimizer: Any, loss: Any, variables: Sequence[Any], tape: Any) ->
     with tape:
         scaled_loss = optimizer.scale_loss(loss() if callable(loss) else loss)
     return tape.gradient(scaled_loss, list(variables))
+
+
+def functions() -> list[tf.Graph]:
+    """The functions that are being traced, innermost first."""
+    found, graph = [], tf.compat.v1.get_default_graph()
+    while not tf.executing_eagerly() and hasattr(graph, "outer_graph"):
+        found.append(graph)
+        graph = graph.outer_graph
+    return found
 
 
 def tensor(weight: Any) -> tf.Tensor:
