@@ -1,6 +1,7 @@
 """Training steps of Keras 3 programs that never scale the loss: they train as float32 does, and are warned once."""
 
 import functools
+import gc
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -152,7 +153,7 @@ def test_an_optimizer_may_scale_in_fit_and_not_in_a_loop_after_it(*, jit: bool, 
         net.fit(FEATURES[2], TARGETS[2], batch_size=BATCH, verbose=0)  # it still divides what it scaled
         after.append(flat(net))
     assert [each.category for each in found] == [mixdown.LossScaleWarning]
-    np.testing.assert_allclose(*after, rtol=0, atol=1e-6)
+    assert np.abs(after[1] - after[0]).max() < 1e-6
 
 
 def test_gradients_from_a_function_that_is_gone_are_still_divided() -> None:
@@ -164,7 +165,9 @@ def test_gradients_from_a_function_that_is_gone_are_still_divided() -> None:
         return tape.gradient(loss, weight.value)
 
     for _ in range(2):
-        optimizer.apply([tf.function(gradient)()], [weight])
+        found = tf.function(gradient)()
+        gc.collect()
+        optimizer.apply([found], [weight])
     assert weight.numpy() == [-6.0]
 
 

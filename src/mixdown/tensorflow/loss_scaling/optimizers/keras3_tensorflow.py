@@ -97,11 +97,12 @@ def gradients(optimizer: Any, loss: Any, variables: Sequence[Any], tape: Any) ->
 
 def functions() -> list[tf.Graph]:
     """The functions that are being traced, innermost first."""
-    found, graph = [], tf.compat.v1.get_default_graph()
-    while not tf.executing_eagerly() and hasattr(graph, "outer_graph"):
-        found.append(graph)
-        graph = graph.outer_graph
-    return found
+    if tf.executing_eagerly():
+        return []
+    found = [tf.compat.v1.get_default_graph()]
+    while hasattr(found[-1], "outer_graph"):
+        found.append(found[-1].outer_graph)
+    return found[:-1]
 
 
 def tensor(weight: Any) -> tf.Tensor:

@@ -79,7 +79,7 @@ class MixedPrecisionLossScaleOptimizer(ScaledOptimizer, Optimizer):
         colocate_gradients_with_ops: bool = False,  # noqa: FBT001, FBT002 - the documented signature
         name: str | None = None,
         grad_loss: Any = None,
-    ) -> tf.Operation | None:
+    ) -> Any:
         """`compute_gradients` and `apply_gradients` in one.
 
         In eager execution the last arguments of `compute_gradients`, from `gate_gradients` on, are ignored.
