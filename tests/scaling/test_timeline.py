@@ -57,6 +57,11 @@ def test_a_timeline_tells_the_scale_of_every_step_to_the_bit(law: Law, story: st
     assert spread(timeline(law, len(story), skips_of(story)), 0, len(story)) == scales
 
 
+def test_a_growth_that_rounding_would_carry_past_the_largest_float32_is_not_taken() -> None:
+    law = Law(float(np.float32(LARGEST_SCALE / 1.1)), 1, 1.1)  # the quotient is rounded up
+    assert timeline(law, 5, []) == ((0, law.initial),)
+
+
 @given(laws(), stories)
 def test_a_timeline_holds_changes_only(law: Law, story: str) -> None:
     points = timeline(law, len(story), skips_of(story))

@@ -151,6 +151,32 @@ def run(strategy: Any, step: Callable[[], Any]) -> Any:
 
 
 @pytest.mark.usefixtures("mode")
+@pytest.mark.parametrize("scale", [10.0, (2, 1, 2)], ids=["fixed", "dynamic"])
+def test_what_is_differentiated_is_the_scaled_loss(strategy: Any, scale: Any) -> None:
+    weight, seen = tf.Variable([5.0]), tf.Variable([0.0], trainable=False)
+    scale = mixdown.DynamicLossScale(*scale) if isinstance(scale, tuple) else scale
+    opt = mixdown.MixedPrecisionLossScaleOptimizer(v1.train.GradientDescentOptimizer(2.0), scale)
+
+    @tf.custom_gradient
+    def watched(x: Any) -> Any:
+        def gradient(upstream: Any) -> Any:
+            with tf.control_dependencies([seen.assign(upstream)]):
+                return tf.identity(upstream)
+
+        return tf.identity(x), gradient
+
+    step = prepared(lambda: run(strategy, lambda: opt.minimize(lambda: watched(weight), var_list=[weight])))
+    now = prepared(lambda: (tf.identity(weight), tf.identity(seen)))
+    story = []
+    with running():
+        for _ in range(2):
+            step()
+            story.append([float(each[0]) for each in now()])
+    # The gradient of the loss is 1, and so each step takes 2 away, whatever the scale is.
+    assert story == ([[3.0, 10.0], [1.0, 10.0]] if scale == 10.0 else [[3.0, 2.0], [1.0, 4.0]])
+
+
+@pytest.mark.usefixtures("mode")
 def test_momentum_and_scale_move_together_and_nan_moves_only_the_scale(strategy: Any) -> None:
     weight, poison = tf.Variable([1.0, 2.0]), tf.Variable(1.0, trainable=False)
     scale = mixdown.DynamicLossScale(2, 1, 4)
@@ -171,13 +197,17 @@ def test_a_checkpoint_holds_the_scale_and_its_count(strategy: Any, tmp_path: Pat
     weight, scale = tf.Variable([2.0]), mixdown.DynamicLossScale(1.0, 2.0, 2.0)
     opt = mixdown.MixedPrecisionLossScaleOptimizer(v1.train.MomentumOptimizer(1.0, momentum=1.0), scale)
 
-    def step() -> tuple[float, int]:
+    def step() -> tuple[float, ...]:
         run(strategy, lambda: opt.minimize(lambda: weight + 1.0, var_list=[weight]))
-        return float(scale()), scale.good_steps
+        return state()
+
+    def state() -> tuple[float, ...]:
+        variables = scale._current_loss_scale, scale._num_good_steps  # as programs read TensorFlow's
+        return tuple(tf.convert_to_tensor(each).numpy().item() for each in variables)
 
     assert step() == (1.0, 1)
     checkpoint = tf.train.Checkpoint(optimizer=opt)
     saved = checkpoint.save(str(tmp_path / "state"))
     assert step() == (2.0, 0)
     checkpoint.restore(saved).assert_consumed()
-    assert (float(scale()), scale.good_steps) == (1.0, 1)
+    assert state() == (1.0, 1)

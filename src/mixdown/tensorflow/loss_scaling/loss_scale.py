@@ -143,6 +143,10 @@ class DynamicLossScale(LossScale):
     increment_period = property(lambda self: self.law.increment_period, doc="Finite steps before the scale grows.")
     multiplier = property(lambda self: self.law.multiplier, doc="The factor of growth, and of a drop.")
 
+    # What TensorFlow's class calls its variables: programs log them by these names.
+    _current_loss_scale = property(lambda self: self.weight("current_loss_scale"))
+    _num_good_steps = property(lambda self: self.weight("good_steps"))
+
     @property
     def good_steps(self) -> Any:
         """Finite steps since the scale last grew or a bad step came."""
