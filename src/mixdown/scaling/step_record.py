@@ -5,7 +5,6 @@ the machine again, but from one growth to the next instead of step by step. A mi
 """
 
 from collections.abc import Iterator, Sequence
-from math import inf
 from struct import pack, unpack
 from typing import Any, NamedTuple, Self
 
@@ -124,8 +123,5 @@ class Single(float):
 
 def rounded(value: float) -> float:
     """The nearest float32, as a plain float; inf beyond the largest."""
-    try:
-        (nearest,) = unpack("f", pack("f", value))
-    except OverflowError:
-        return inf
+    (nearest,) = unpack("f", pack("f", value))
     return float(nearest)
