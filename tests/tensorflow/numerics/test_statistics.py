@@ -23,7 +23,7 @@ def wide(*shape: int) -> Any:
 
 
 def test_every_low_tensor_equals_a_numpy_recount() -> None:
-    x, w = wide(64, 32), wide(32, 16)
+    x, w = wide(64, 32), tf.Variable(wide(32, 16))
 
     @tf.function
     def step(x: tf.Tensor) -> Any:
