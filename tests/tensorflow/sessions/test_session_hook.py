@@ -246,11 +246,12 @@ def test_a_session_underneath_is_deleted_once_even_if_that_is_interrupted(monkey
         raise KeyboardInterrupt
 
     hook.install(lambda: Policy(devices=("TPU",)))  # no session has one: it is put back onto the user's graph
-    session = v1.Session()
+    session, fetched = v1.Session(), square()
     real = session._session
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patch:
         patch.setattr(hook.c_api, "TF_DeleteSession", delete)
-        session.run(square())
+        with pytest.raises(KeyboardInterrupt):
+            session.run(fetched)
     assert deleted == [real]
     assert session._session is None  # or its finalizer would delete it again
     hook.c_api.TF_DeleteSession(real)
