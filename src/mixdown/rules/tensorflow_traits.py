@@ -35,6 +35,13 @@ TRAITS = Traits(
     epilogues=kinds("BiasAdd BiasAddV1"),
     selections=kinds("Max MaxPool MaxPool3D MaxPoolV2 Min"),
     sums=kinds("Add AddN AddV2"),
+    products=kinds("BatchMatMul BatchMatMulV2 BatchMatMulV3 Einsum MatMul"),
+    scales=kinds("Div DivNoNan Inv Mul MulNoNan RealDiv Reciprocal"),
+    whole=kinds("Add AddN AddV2 FloorDiv Mul Prod Sub"),
+    digit_readers=kinds("""
+        Bucketize Ceil Cos Equal Floor FloorDiv FloorMod LowerBound Mod NotEqual Rint Round Sin Tan TruncateDiv
+        TruncateMod Unique UniqueV2 UniqueWithCounts UniqueWithCountsV2 UpperBound
+    """),
     lookups=kinds("Gather GatherNd GatherV2"),
     reads=kinds("ReadVariableOp VariableV2 Variable"),
     arguments=kinds("_Arg"),

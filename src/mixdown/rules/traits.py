@@ -21,6 +21,10 @@ class Traits:
     epilogues: frozenset[str]  # absorbed by the library call before them
     selections: frozenset[str]  # return one of the values they are given; derivatives look for that very value again
     sums: frozenset[str]
+    products: frozenset[str]  # of matrices, unless they sum over nothing
+    scales: frozenset[str]  # multiply or divide
+    whole: frozenset[str]  # make integers of integers
+    digit_readers: frozenset[str]  # the last digits of what they read decide what they make
     lookups: frozenset[str]  # take a few rows of their first input
     reads: frozenset[str]  # return the value of a variable
     arguments: frozenset[str]  # bring a value into a function
