@@ -2,7 +2,7 @@
 
 import gc
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from tensorflow.python.eager import context as eager_context
 from tests.tensorflow.calls.twins_probe import ON_CPU
 
 import mixdown
+from mixdown.core import make_plan
 from mixdown.messages import logger
 from mixdown.tensorflow.calls import active_policy, tracing_time
 from mixdown.tensorflow.calls.twins import SELF_TEST, Twin, Twins
@@ -23,7 +24,7 @@ X = tf.constant([[1.0, 2.0], [3.0, 4.0]])
 
 
 @pytest.fixture
-def plans(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
+def plans(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Every graph that is planned while no policy has plans from before."""
     graphs: list[Any] = []
 
@@ -32,7 +33,7 @@ def plans(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
             graphs.append(graph)
         return planned(graph, policy)
 
-    planned = known_plans.make_plan
+    planned = make_plan
     monkeypatch.setattr(known_plans, "make_plan", counted)
     monkeypatch.setattr(active_policy, "_made", {})
     return graphs
@@ -79,6 +80,7 @@ def test_a_step_that_is_traced_again_is_planned_once_and_gets_the_twin_of_a_firs
     assert len(by_name) > 1
     assert made.plan == taken_over.plan
     assert made.plan is not None
+    assert taken_over.plan is not None
     assert made.plan.why("MatMul") == taken_over.plan.why("MatMul")
 
 
