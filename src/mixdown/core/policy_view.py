@@ -34,12 +34,23 @@ class PolicyView:
             clear if site.role is conduit and ops[site.op].kind not in named else listed.get(ops[site.op].kind, barrier)
             for site in self.graph.sites
         ]
+        for site, category in self._listed_sites(named):
+            out[site] = category
         for site in self.bounded:
             out[site] = barrier
         for override, sites in self.selected:
             for site in sites:
                 out[site] = self.policy.at_level(override.category)
         return out
+
+    def _listed_sites(self, named: set[str]) -> list[tuple[int, Category]]:
+        """The sites that are on another list than their kind, unless an override names the kind."""
+        by_kind, graph = self.policy.rule_set.sites, self.graph
+        return [
+            (index, self.policy.at_level(by_kind[kind][site.attribute]))
+            for index, (site, kind) in enumerate(zip(graph.sites, graph.kinds, strict=True))
+            if kind in by_kind and site.attribute in by_kind[kind] and kind not in named
+        ]
 
     @cached_property
     def bounded(self) -> set[int]:

@@ -1,6 +1,7 @@
 """The shape of a rule set: four disjoint lists of op kinds, three switches, and what else a host says of its kinds."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
 from types import MappingProxyType
@@ -37,6 +38,10 @@ class RuleSet:
     """What the kinds of the host do to memory and to variables."""
     variables: ListVariables
     """The environment variables by which a user edits the lists."""
+    host: str = "TensorFlow"
+    """Whose kinds these are."""
+    sites: Mapping[str, Mapping[str, Category]] = field(default_factory=dict)
+    """Kind -> attribute -> category, where one site of an op is on another list than its kind."""
 
     def __post_init__(self) -> None:
         lists = {"allow": self.allow, "deny": self.deny, "infer": self.infer, "clear": self.clear}
