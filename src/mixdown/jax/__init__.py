@@ -11,35 +11,35 @@ from typing import Any
 if find_spec("jax") is None:
     raise ImportError("mixdown.jax needs JAX: pip install 'mixdown[jax]'")
 
-# Public name -> the module that defines it.
+# These modules have the names of functions: imported here, each name is the function's, whoever imports a module later.
+from mixdown.jax.enable import disable, enable, rewriting
+from mixdown.jax.rewrite import rewrite
+
+# Other public name -> the module that defines it.
 _HOMES = {
     "LossScale": "mixdown.jax.loss_scaling",
     "Policy": "mixdown.core",
     "all_finite": "mixdown.jax.loss_scaling",
     "compare": "mixdown.jax.numerics",
-    "disable": "mixdown.jax.enable",
-    "enable": "mixdown.jax.enable",
     "explain": "mixdown.jax.explaining",
     "locate": "mixdown.jax.numerics",
     "report": "mixdown.jax.explaining",
-    "rewrite": "mixdown.jax.rewrite",
-    "rewriting": "mixdown.jax.enable",
     "rewritten_jaxpr": "mixdown.jax.explaining",
     "scaled": "mixdown.jax.loss_scaling",
     "value_and_grad": "mixdown.jax.loss_scaling",
 }
 
-__all__ = sorted(_HOMES)  # noqa: PLE0605 - the table above holds strings
+__all__ = ["disable", "enable", "rewrite", "rewriting", *_HOMES]  # noqa: PLE0604 - the table above holds strings
 
 
 def __getattr__(name: str) -> Any:
     """Import the module behind a public name when the name is first asked for."""
     if name not in _HOMES:
-        raise AttributeError(f"module 'mixdown.jax' has no attribute {name!r}; it has {', '.join(__all__)}")
+        raise AttributeError(f"module 'mixdown.jax' has no attribute {name!r}; it has {', '.join(sorted(__all__))}")
     value = getattr(import_module(_HOMES[name]), name)
-    globals()[name] = value  # also where a module of that name has just been put
+    globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return sorted(__all__)

@@ -26,8 +26,8 @@ AS_WRITTEN = {"xla_allow_excess_precision": False}
 def locate(fn: Callable[..., Any], *args: Any, policy: Policy | None = None) -> Location | None:
     """Run a function once more, with probes, and name the first op that made Inf or NaN of finite inputs.
 
-    It runs jitted, as the policy has it rewritten. Ops inside scan, while, cond, remat, shard_map and derivatives of your
-    own are probed too. If the op ran in 16 bits, a second run in float32 tells whether it would have overflowed as well.
+    It runs jitted, as the policy has it rewritten. Ops inside scan, while, cond, remat, shard_map and custom rules for
+    derivatives are probed too. If the op ran in 16 bits, a second run in float32 tells whether that overflows as well.
 
     Args:
         fn: any function that JAX can trace, jitted or not: a training step, or its loss.
