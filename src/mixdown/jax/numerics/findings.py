@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 
 NOTHING = -1
-"""The value of `Finding.site` while everything is finite."""
+"""The value of `First.site` while everything is finite."""
 
 MOST_PORTS = 8
 """Operands of an equation whose ranges are kept, and results likewise."""
@@ -24,27 +24,28 @@ FIELDS = 4
 LATER = jnp.iinfo(jnp.int32).max
 
 
-class Finding(NamedTuple):
-    """The first equation that went wrong so far, and all that did."""
+class First(NamedTuple):
+    """The first equation that went wrong."""
 
     site: Any  # its number, `NOTHING` if there is none
     when: Any  # how many equations had run before it
     round: Any  # how often the loop around it had gone round before
     numbers: Any  # the summaries of its operands, then of its results
+
+
+class Finding(NamedTuple):
+    """What went wrong so far."""
+
+    first: First
     seen: Any  # per equation, whether it ever made Inf or NaN of finite inputs
     clock: Any  # how many equations have run so far
 
 
 def nothing_yet(sites: int) -> Finding:
     """The finding before the first equation of a program with so many."""
-    return Finding(
-        site=jnp.int32(NOTHING),
-        when=jnp.int32(LATER),
-        round=jnp.int32(0),
-        numbers=jnp.zeros([2 * MOST_PORTS, FIELDS], jnp.float32),
-        seen=jnp.zeros([max(sites, 1)], bool),
-        clock=jnp.int32(0),
-    )
+    numbers = jnp.zeros([2 * MOST_PORTS, FIELDS], jnp.float32)
+    first = First(jnp.int32(NOTHING), jnp.int32(LATER), jnp.int32(0), numbers)
+    return Finding(first, seen=jnp.zeros([max(sites, 1)], bool), clock=jnp.int32(0))
 
 
 @jax.jit
@@ -131,24 +132,24 @@ def _table(read: Sequence[Any], made: Sequence[Any]) -> jax.Array:
 def _with(finding: Finding, observed: Sequence[Observed], round: Any) -> Finding:  # noqa: A002 - of a loop
     numbers = jnp.array([each.site for each in observed], jnp.int32)
     bad = jnp.stack([each.bad for each in observed])
-    first = jnp.argmax(bad)
-    new = Finding(
-        site=numbers[first],
-        when=finding.clock + first.astype(jnp.int32),
+    at = jnp.argmax(bad)
+    new = First(
+        site=jnp.where(bad.any(), numbers[at], NOTHING),
+        when=finding.clock + at.astype(jnp.int32),
         round=jnp.asarray(round, jnp.int32),
-        numbers=jnp.stack([each.numbers for each in observed])[first],
-        seen=finding.seen.at[numbers].max(bad),
-        clock=finding.clock + len(observed),
+        numbers=jnp.stack([each.numbers for each in observed])[at],
     )
-    is_first = bad.any() & (finding.site == NOTHING)
-    kept = [jnp.where(is_first, one, other) for one, other in zip(new[:4], finding[:4], strict=True)]
-    return Finding(*kept, seen=new.seen, clock=new.clock)
+    return Finding(_first(finding.first, new), finding.seen.at[numbers].max(bad), finding.clock + len(observed))
+
+
+def _first(before: First, new: First) -> First:
+    """What was found before, if anything was."""
+    late = (before.site != NOTHING) | (new.site == NOTHING)
+    return First(*(jnp.where(late, old, found) for old, found in zip(before, new, strict=True)))
 
 
 def earliest(before: Finding, shards: Finding) -> Finding:
     """The finding after a `shard_map`, of that before it and those of all shards, stacked."""
-    first = jnp.argmin(shards.when)
-    found = jax.tree.map(lambda leaf: leaf[first], shards)._replace(seen=shards.seen.any(axis=0))
-    is_first = before.site == NOTHING
-    kept = [jnp.where(is_first, one, other) for one, other in zip(found[:4], before[:4], strict=True)]
-    return Finding(*kept, seen=found.seen, clock=shards.clock.max())
+    at = jnp.argmin(shards.first.when)
+    found = First(*(leaf[at] for leaf in shards.first))
+    return Finding(_first(before.first, found), before.seen | shards.seen.any(axis=0), shards.clock.max())

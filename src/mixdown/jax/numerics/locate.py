@@ -40,14 +40,14 @@ def locate(fn: Callable[..., Any], *args: Any, policy: Policy | None = None) -> 
     program = TracedCall(fn, args)
     probed = Probed(program.rewritten(chosen(policy)), program.argument_names)
     results, finding = _run(probed, program)
-    if int(finding.site) == NOTHING:
+    if int(finding.first.site) == NOTHING:
         return _came_in(program, results)
     return _located(probed, finding, program)
 
 
 def _located(probed: Probed, finding: Finding, program: TracedCall) -> Location:
     """What the probes found, in the words of the program. Of a cast, the op that reads it is named."""
-    sites, number = list(probed.sites.equations.values()), int(finding.site)
+    sites, number = list(probed.sites.equations.values()), int(finding.first.site)
     found = sites[number]
     reader = probed.sites.reader(number) if found.narrows else None
     named = reader or found
@@ -58,20 +58,20 @@ def _located(probed: Probed, finding: Finding, program: TracedCall) -> Location:
         kind=named.kind,
         function=program.name,
         dtype=found.dtype,
-        inputs=_ranges(found.reads, found.equation.invars, finding.numbers[:MOST_PORTS]),
-        outputs=_ranges(results, found.equation.outvars, finding.numbers[MOST_PORTS:]),
+        inputs=_ranges(found.reads, found.equation.invars, finding.first.numbers[:MOST_PORTS]),
+        outputs=_ranges(results, found.equation.outvars, finding.first.numbers[MOST_PORTS:]),
         layer=named.layer,
         source=named.line,
         float32=False if found.narrows else _also_in_float32(found, program),
         cast=found.reads[0] if reader else "",
-        iteration=int(finding.round),
+        iteration=int(finding.first.round),
         others=tuple(bad[:MOST_OTHERS]),
     )
 
 
 def _run(probed: Probed, program: TracedCall) -> tuple[Any, Finding]:
     with as_they_are():  # it is rewritten already
-        return jax.device_get(jax.jit(probed, compiler_options=AS_WRITTEN)(*program.arguments))  # type: ignore[no-any-return]
+        return jax.device_get(jax.jit(probed, compiler_options=AS_WRITTEN)(*program.arguments))
 
 
 def _also_in_float32(found: ProbedEquation, program: TracedCall) -> bool | None:
@@ -110,7 +110,5 @@ def _ranges(names: Sequence[str], variables: Sequence[Any], numbers: Any) -> tup
 
 def _range(name: str, variable: Any, row: Any) -> Range:
     lowest, highest, infs, nans = row.tolist()
-    aval = variable.aval
-    empty = lowest > highest
-    limits = (None, None) if empty else (lowest, highest)
-    return Range(name, str(aval.dtype), tuple(aval.shape), *limits, int(infs), int(nans))
+    low, high = (None, None) if lowest > highest else (lowest, highest)  # no number is finite
+    return Range(name, str(variable.aval.dtype), tuple(variable.aval.shape), low, high, int(infs), int(nans))
