@@ -12,12 +12,14 @@ from mixdown import __version__, messages
 from mixdown.core import Graph
 from mixdown.core.policy import EVERY_DEVICE, Policy
 from mixdown.jax import private
+from mixdown.jax.loss_scaling.loss_scale import loss_scale_in
 from mixdown.jax.lowering import Lowered, in_force, seen
 from mixdown.jax.programs import DEFAULT, Program, plan_program, policy_for_jax, takes_part
 from mixdown.jax.rewrite import Traced
 from mixdown.jax.warnings import idle_warning
 from mixdown.reports import Facts, Report, graph_report
 from mixdown.reports.model import GraphReport
+from mixdown.reports.scalers import omission, scaler_row
 
 AS_IF = (
     "As if all devices took part: no policy was given and none is in force. Pass policy=mixdown.Policy(rules='jax') to "
@@ -66,17 +68,28 @@ def rewritten_jaxpr(function: Callable[..., Any], *args: Any, policy: Policy | N
     return plan_program(Traced(function, args, kwargs).trace(), chosen, jax.default_backend()).rewritten
 
 
-def report() -> Report:
+def report(**states: Any) -> Report:
     """Say what was rewritten in this process while mixed precision was enabled, and what was left alone.
 
+    Args:
+        states: the states of optimizers made by `mixdown.jax.scaled`, or loss scales, by the names that the report gives
+            them: `report(adam=opt_state)`. They are yours, so mixdown cannot find them by itself.
+
     Returns:
-        A report of the programs with matrix products that were lowered: print it, ask it why, or save it as a page.
+        A report of the programs with matrix products that were lowered, and of the scale and skipped steps of the
+        states: print it, ask it why, or save it as a page.
+
+    Raises:
+        ValueError: a state holds no loss scale, or more than one.
     """
+    records = {name: loss_scale_in(state).record() for name, state in states.items()}
     return Report(
         title="Mixed precision in this process",
         versions=_versions(),
         graphs=tuple(map(_lowered, seen)),
+        scalers=tuple(scaler_row(name, record) for name, record in records.items()),
         warnings=messages.given(),
+        notes=tuple(filter(None, (omission(name, record) for name, record in records.items()))),
     )
 
 

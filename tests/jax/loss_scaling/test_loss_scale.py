@@ -13,9 +13,9 @@ import orbax.checkpoint as ocp
 import pytest
 from flax import nnx
 
+import mixdown.jax
 from mixdown.errors import LossScaleError, LossScaleWarning
 from mixdown.jax.loss_scaling import LossScale, all_finite, scaled, value_and_grad
-from mixdown.jax.loss_scaling.scaler_report import scaler_report
 from mixdown.scaling import Law
 from mixdown.scaling.step_counters import KEPT
 
@@ -122,10 +122,17 @@ def test_counts_are_python_numbers_outside_jit_and_traced_inside() -> None:
 
 def test_the_report_has_the_rows_that_tensorflow_has() -> None:
     scale = after(LossScale.start(Law(initial=8.0), {"w": jnp.ones(2)}), GOOD, BAD, GOOD)
-    found = scaler_report({"inside": [scale]}, "adam")
+    (found,) = mixdown.jax.report(adam={"inside": [scale]}).scalers
     assert (found.name, found.loss_scale, found.steps, found.skipped_steps) == ("adam", 4.0, 3, 1)
     assert found.timeline == ((0, 8.0), (2, 4.0))
     assert [(skip.step, skip.variables) for skip in found.skips] == [(1, (("w", "NaN"),))]
+
+
+def test_the_report_says_what_it_leaves_out() -> None:
+    scale = jax.jit(lambda s: jax.lax.fori_loop(0, KEPT + 9, lambda _, s: s.after(BAD)[0], s))(LossScale.start())
+    assert mixdown.jax.report(sgd=scale).notes == ("sgd skipped 265 steps, of which the latest 256 are listed.",)
+    with pytest.raises(ValueError, match="One LossScale is needed, got 0"):
+        mixdown.jax.report(sgd=optax.sgd(0.1).init(GOOD))
 
 
 def test_the_log_is_a_ring_and_the_counts_go_on() -> None:
