@@ -183,6 +183,8 @@ def test_whoever_uses_a_missing_name_is_told_which() -> None:
         _ = gone.attribute
     with pytest.raises(mixdown.MixdownError, match=told):
         new_class("Child", (gone,))
+    with pytest.raises(mixdown.MixdownError, match=told):
+        isinstance(7, (bool, gone))
 
 
 def test_an_unknown_name_is_no_private_name() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from mixdown.errors import CrossReplicaError
 from mixdown.tensorflow.loss_scaling.branching import in_xla
 
 Gradient = Any  # tf.Tensor, tf.IndexedSlices or None; across replicas, a tf.distribute.DistributedValues of them
@@ -129,11 +130,11 @@ def replicas() -> int:
     return int(tf.distribute.get_strategy().num_replicas_in_sync)
 
 
-def refuse_cross_replica(error: type[Exception], method: str) -> None:
+def refuse_cross_replica(method: str) -> None:
     """Refuse a call that is not made on behalf of one replica."""
     if tf.distribute.in_cross_replica_context():
-        raise error(
-            f"{method} must be called in replica context, got cross-replica context. "
+        raise CrossReplicaError(
+            f"{method} must be called in a replica context, got cross-replica context. "
             "Move the call into the function that is passed to strategy.run."
         )
 

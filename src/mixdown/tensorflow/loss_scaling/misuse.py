@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import atexit
 import weakref
+from collections.abc import Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
+from mixdown.errors import LossScaleWarning
 from mixdown.messages import warn
 
 
@@ -15,20 +18,44 @@ class Usage:
     def __init__(self) -> None:
         self.scaled = False
         self.applied = False
+        self.warned = False
+        # Functions in which a loss was scaled, and whether gradients were then applied in the same function: if so, it
+        # is a whole step, and gradients that are applied elsewhere are not those of its loss.
+        self.whole_steps: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
+        self.open_losses = 0  # scaled ones of no whole step: their gradients may be applied anywhere
 
-    def note_scaled(self) -> None:
-        """The optimizer scaled a loss, or handed out its scale."""
-        self.scaled = True
-
-    def note_applied(self, harm: str) -> None:
-        """The optimizer was given gradients; warn the first time if it never scaled a loss.
+    def note_scaled(self, functions: Sequence[Any] = ()) -> None:
+        """The optimizer scaled a loss, or handed out its scale.
 
         Args:
-            harm: what then happens to gradients, UNDIVIDED or UNSCALED.
+            functions: those that are being traced, innermost first.
         """
-        if not self.scaled and not self.applied:
-            warn(BARE.format(harm=harm))
+        self.scaled = True
+        if not functions:
+            self.open_losses += 1
+        elif functions[0] not in self.whole_steps:
+            self.whole_steps[functions[0]] = False
+            self.open_losses += 1
+
+    def note_applied(self, harm: str, functions: Sequence[Any] = ()) -> bool:
+        """The optimizer was given gradients; warn once if they cannot be those of a loss that it scaled.
+
+        Args:
+            harm: what happens to gradients of a loss that was not scaled, UNDIVIDED or UNSCALED.
+            functions: those that are being traced, innermost first.
+
+        Returns:
+            Whether they can.
+        """
+        here = [each for each in functions if each in self.whole_steps]
+        self.open_losses -= sum(not self.whole_steps[each] for each in here)
+        self.whole_steps.update(dict.fromkeys(here, True))
+        scaled = bool(here) or self.open_losses > 0
+        if not scaled and not self.warned:
+            self.warned = True
+            warn(BARE.format(harm=harm), LossScaleWarning)
         self.applied = True
+        return scaled
 
     @property
     def is_idle(self) -> bool:
@@ -47,7 +74,9 @@ UNSCALED = "small ones may have become zero in 16 bits"
 
 def watch(optimizer: Any) -> None:
     """Warn if the optimizer that `enable` returned is thrown away, or kept but never used."""
-    usage = optimizer.usage
+    usage = getattr(optimizer, "usage", None)
+    if not isinstance(usage, Usage):  # another library's wrapper
+        return
     weakref.finalize(optimizer, _thrown_away, usage).atexit = False
     _watched[id(usage)] = (weakref.ref(optimizer), usage)
 

@@ -197,6 +197,19 @@ NAMES = {
         "tensorflow.python.training.experimental.loss_scale_optimizer:MixedPrecisionLossScaleOptimizer",
         "an optimizer that scales the loss already",
     ),
+    # mixdown.compat puts its own classes under the public names of these two.
+    "TensorFlowFixedScale": Private(
+        "tensorflow.python.training.experimental.loss_scale:FixedLossScale",
+        "TensorFlow's own loss scale, whose value is taken over",
+    ),
+    "TensorFlowDynamicScale": Private(
+        "tensorflow.python.training.experimental.loss_scale:DynamicLossScale",
+        "TensorFlow's own loss scale, whose values are taken over",
+    ),
+    "loss_scale_wrappers": Private(
+        "tensorflow.python.training.experimental.mixed_precision:_REGISTERED_WRAPPER_OPTIMIZER_CLS",
+        "the wrappers that libraries registered for their optimizers",
+    ),
     # Keras 3.
     "Keras3Optimizer": Private(
         "keras.src.optimizers.base_optimizer:BaseOptimizer",
@@ -277,6 +290,9 @@ class Missing:
 
     def __call__(self, *_: object, **__: object) -> NoReturn:
         """Raise the error."""
+        raise MixdownError(self._message)
+
+    def __instancecheck__(self, _: object) -> NoReturn:
         raise MixdownError(self._message)
 
     def __mro_entries__(self, _: object) -> NoReturn:

@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import keras
 
+from mixdown.errors import WrongTypeError
 from mixdown.scaling import Law, SkipLimit
 from mixdown.tensorflow.loss_scaling.loss_scale import law_of
 from mixdown.tensorflow.loss_scaling.misuse import UNDIVIDED, Usage
@@ -34,7 +35,8 @@ class Keras3LossScaleOptimizer(Keras3Counters, keras.optimizers.LossScaleOptimiz
 
     Args:
         inner_optimizer: the `keras.optimizers.Optimizer` that does the work.
-        loss_scale: "dynamic", a number (a fixed scale) or a `mixdown.LossScale`, of which only the constants are used.
+        loss_scale: "dynamic", a number (a fixed scale), or a loss scale of mixdown's or TensorFlow's, of which only the
+            constants are used.
         skip_limit: skips in a row after which `LossScaleError` is raised; None to be warned once at 50. In a graph
             TensorFlow delivers the error as an `UnknownError` with its text. A step compiled by XLA cannot raise it:
             the error then comes when `fit` ends, or from the next call of `check_skips`, `scale_loss` or `apply` from
@@ -42,7 +44,7 @@ class Keras3LossScaleOptimizer(Keras3Counters, keras.optimizers.LossScaleOptimiz
         name: the name of this optimizer.
 
     Raises:
-        TypeError: `inner_optimizer`, `loss_scale` or `skip_limit` is of a wrong type.
+        WrongTypeError: `inner_optimizer`, `loss_scale` or `skip_limit` is of a wrong type.
         ValueError: `inner_optimizer` scales the loss already, or a number is out of range.
     """
 
@@ -88,17 +90,20 @@ class Keras3LossScaleOptimizer(Keras3Counters, keras.optimizers.LossScaleOptimiz
     def scale_loss(self, loss: Any) -> Any:
         """The loss times the current scale; differentiate this."""
         self.gradients_are_scaled = True
-        self.usage.note_scaled()
+        self.usage.note_scaled(self.backend.functions())
         self._check_compiled_steps()
         return keras.ops.multiply(loss, self.dynamic_scale)
 
     def apply(self, grads: Sequence[Any], trainable_variables: Sequence[Any] | None = None) -> None:
         """Apply the gradients, or skip the step.
 
-        They are divided by the scale if `scale_loss` was called before; a function keeps what held when it was traced.
+        They are divided by the scale if they can be those of a loss that `scale_loss` was given: eagerly, in the
+        function that is being traced, or in one that applied no gradients itself. A function keeps what held when it
+        was traced.
 
         Raises:
-            ValueError: called in cross-replica context, without variables before `build`, or with unknown ones.
+            CrossReplicaError: called in cross-replica context.
+            ValueError: called without variables before `build`, or with unknown ones.
         """
         if not grads:
             return
@@ -110,9 +115,9 @@ class Keras3LossScaleOptimizer(Keras3Counters, keras.optimizers.LossScaleOptimiz
         if trainable_variables is None:
             trainable_variables = self._trainable_variables
         self.build(trainable_variables)
-        self.usage.note_applied(UNDIVIDED)
+        scaled = self.usage.note_applied(UNDIVIDED, self.backend.functions()) and self.gradients_are_scaled
         self._check_compiled_steps()
-        self.backend.step(self, list(grads), list(trainable_variables), scaled=self.gradients_are_scaled)
+        self.backend.step(self, list(grads), list(trainable_variables), scaled=scaled)
 
     def apply_gradients(self, grads_and_vars: Iterable[tuple[Any, Any]]) -> Any:
         """`apply` for pairs of gradient and variable; gives the number of steps applied so far."""
@@ -241,7 +246,7 @@ class Keras3LossScaleOptimizer(Keras3Counters, keras.optimizers.LossScaleOptimiz
 def refuse_unless_bare(inner: Any) -> None:
     """Refuse what is no Keras optimizer, and one that scales the loss itself."""
     if not isinstance(inner, keras.optimizers.Optimizer):
-        raise TypeError(
+        raise WrongTypeError(
             f"Keras3LossScaleOptimizer needs a keras.optimizers.Optimizer, got {inner!r} of type "
             f"{type(inner).__name__}. mixdown.LossScaleOptimizer picks the class that fits an optimizer."
         )

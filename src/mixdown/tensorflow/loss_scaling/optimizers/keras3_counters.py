@@ -32,6 +32,9 @@ class Backend(Protocol):
     def unscaled(self, gradient: Any, scale: Any) -> Any:
         """The gradient divided by the scale, in its own dtype."""
 
+    def functions(self) -> Sequence[Any]:
+        """The functions that are being traced, innermost first; none where that cannot be known."""
+
     def tensor(self, weight: Any) -> Any:
         """The value of a weight, as a tensor."""
 

@@ -82,6 +82,11 @@ def gradients(*_: Any) -> NoReturn:
     )
 
 
+def functions() -> tuple[()]:
+    """None: what is traced cannot be known here."""
+    return ()
+
+
 def tensor(weight: Any) -> Any:
     """The value of a weight."""
     return ops.convert_to_tensor(weight)

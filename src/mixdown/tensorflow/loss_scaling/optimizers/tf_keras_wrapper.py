@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from mixdown.errors import LossScaleWarning
+from mixdown.errors import LossScaleWarning, WrongTypeError
 from mixdown.messages import warn
 from mixdown.scaling import SkipLimit
 from mixdown.tensorflow.loss_scaling.branching import in_xla
@@ -49,7 +49,7 @@ class TfKerasWrapper(ScaledOptimizer, DelegatingTrackableMixin):
 
     def __init__(self, inner_optimizer: Any, loss_scale: Any = "dynamic", *, skip_limit: int | None = None) -> None:
         if not isinstance(inner_optimizer, self.INNER):
-            raise TypeError(
+            raise WrongTypeError(
                 f"{type(self).__name__} needs a {self.INNER_NAME}, got {inner_optimizer!r}. "
                 "mixdown.LossScaleOptimizer picks the class that fits an optimizer."
             )
@@ -126,7 +126,7 @@ class TfKerasWrapper(ScaledOptimizer, DelegatingTrackableMixin):
         pairs: Pairs = list(grads_and_vars)
         if all(gradient is None for gradient, _ in pairs):
             return self.inner_optimizer.apply_gradients(pairs)  # it has nothing to do, or raises
-        refuse_cross_replica(RuntimeError, "apply_gradients")
+        refuse_cross_replica("apply_gradients")
         pairs = list(self._prepared(pairs, aggregate=aggregate))
         self._warn_of_misuse()
         self._check_compiled_steps()
