@@ -20,6 +20,7 @@ from mixdown.jax.warnings import idle_warning
 from mixdown.reports import Facts, Report, graph_report
 from mixdown.reports.model import GraphReport
 from mixdown.reports.scalers import omission, scaler_row
+from mixdown.scaling.live_optimizers import readable_records
 
 AS_IF = (
     "As if all devices took part: no policy was given and none is in force. Pass policy=mixdown.Policy(rules='jax') to "
@@ -72,8 +73,8 @@ def report(**states: Any) -> Report:
     """Say what was rewritten in this process while mixed precision was enabled, and what was left alone.
 
     Args:
-        states: the states of optimizers made by `mixdown.jax.scaled`, or loss scales, by the names that the report gives
-            them: `report(adam=opt_state)`. They are yours, so mixdown cannot find them by itself.
+        states: the states of optimizers made by `mixdown.jax.scaled`, or loss scales, each by the name that the report
+            gives it: `report(adam=opt_state)`. They are yours; optimizers of Keras are found without being named.
 
     Returns:
         A report of the programs with matrix products that were lowered, and of the scale and skipped steps of the
@@ -82,14 +83,15 @@ def report(**states: Any) -> Report:
     Raises:
         ValueError: a state holds no loss scale, or more than one.
     """
-    records = {name: loss_scale_in(state).record() for name, state in states.items()}
+    named = [(name, loss_scale_in(state).record()) for name, state in states.items()]
+    records = [*readable_records(), *named]
     return Report(
         title="Mixed precision in this process",
         versions=_versions(),
         graphs=tuple(map(_lowered, seen)),
-        scalers=tuple(scaler_row(name, record) for name, record in records.items()),
+        scalers=tuple(scaler_row(*each) for each in records),
         warnings=messages.given(),
-        notes=tuple(filter(None, (omission(name, record) for name, record in records.items()))),
+        notes=tuple(filter(None, (omission(*each) for each in records))),
     )
 
 

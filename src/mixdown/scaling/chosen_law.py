@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from numbers import Real
 
+from mixdown.errors import WrongTypeError
 from mixdown.scaling.machine import Law, positive_real
 
 
@@ -11,15 +12,15 @@ def law_of(loss_scale: object) -> Law:
     """The constants behind "dynamic", a number, a `Law` or one of mixdown's loss scales; it creates no variable.
 
     Raises:
-        TypeError: it is none of them.
-        ValueError: it is another string, or a number that is no usable scale.
+        WrongTypeError: it is none of them.
+        ValueError: it is None, another string, or a number that is no usable scale.
     """
     law = loss_scale if isinstance(loss_scale, Law) else getattr(loss_scale, "law", None)
     if isinstance(law, Law):
         return law
-    if is_number(loss_scale):
+    if isinstance(loss_scale, Real) and not isinstance(loss_scale, bool):
         return fixed_law("loss_scale", loss_scale)
-    refuse_unless_dynamic(loss_scale, " The scale is kept in the optimizer's own state, which no other kind can move.")
+    _refuse_unless_dynamic(loss_scale)
     return Law()
 
 
@@ -34,15 +35,14 @@ def fixed_law(name: str, value: object) -> Law:
     return Law(initial=scale, floor=scale, ceiling=scale)
 
 
-def is_number(value: object) -> bool:
-    """Whether it is a number, which a bool is not."""
-    return isinstance(value, Real) and not isinstance(value, bool)
-
-
-def refuse_unless_dynamic(value: object, reason: str = "") -> None:
-    """Refuse what is not the word "dynamic"; the reason is added if it is no word at all."""
-    rule = f'loss_scale must be a number, "dynamic" or a LossScale, got {value!r}'
+def _refuse_unless_dynamic(value: object) -> None:
+    rule = 'a number, "dynamic" or a LossScale'
+    if value is None:
+        raise ValueError(f"loss_scale cannot be None. Pass {rule}.")
     if not isinstance(value, str):
-        raise TypeError(f"{rule} of type {type(value).__name__}.{reason}")
+        is_scale = callable(value) and hasattr(value, "update")  # a subclass of LossScale with a law of its own
+        reason = " A Keras 3 optimizer keeps the scale in its own weights and cannot call another kind of LossScale."
+        kind = f"{value!r} of type {type(value).__name__}"
+        raise WrongTypeError(f"loss_scale must be {rule}, got {kind}.{reason * is_scale}")
     if value != "dynamic":
-        raise ValueError(f"{rule}.")
+        raise ValueError(f"loss_scale must be {rule}, got {value!r}.")
