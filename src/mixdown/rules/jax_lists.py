@@ -59,6 +59,7 @@ _rules = partial(
     frozen_lists_stop_taint=False,
     bounded_exponentials_are_safe=True,
     infer_follows_low=False,
+    readers_that_meet_agree=True,
     traits=TRAITS,
     variables=VARIABLES,
     host="JAX",

@@ -38,6 +38,7 @@ TRAITS = Traits(
     epilogues=frozenset(),
     selections=kinds("reduce_max reduce_min reduce_window_max reduce_window_min"),
     sums=kinds("add add_any"),
+    steep=_STEEP,
     lookups=kinds("dynamic_slice gather"),
     reads=kinds("argument"),
     arguments=kinds("argument constant"),

@@ -34,6 +34,8 @@ class RuleSet:
     """A kind of `Traits.bounded` whose result is at most 1 stays full, but does not deny what follows it."""
     infer_follows_low: bool
     """An infer op directly after a low op, and after no denied one, is low too, even if no allow op follows it."""
+    readers_that_meet_agree: bool
+    """Readers of one value whose results meet again in a full op are full if one of them is."""
     traits: Traits
     """What the kinds of the host do to memory and to variables."""
     variables: ListVariables

@@ -35,6 +35,7 @@ TRAITS = Traits(
     epilogues=kinds("BiasAdd BiasAddV1"),
     selections=kinds("Max MaxPool MaxPool3D MaxPoolV2 Min"),
     sums=kinds("Add AddN AddV2"),
+    steep=frozenset(),  # softmax and cross-entropy are ops of their own here
     lookups=kinds("Gather GatherNd GatherV2"),
     reads=kinds("ReadVariableOp VariableV2 Variable"),
     arguments=kinds("_Arg"),

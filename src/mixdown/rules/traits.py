@@ -21,6 +21,7 @@ class Traits:
     epilogues: frozenset[str]  # absorbed by the library call before them
     selections: frozenset[str]  # return one of the values they are given; derivatives look for that very value again
     sums: frozenset[str]
+    steep: frozenset[str]  # turn a small error into a large one: what only they read stays full
     lookups: frozenset[str]  # take a few rows of their first input
     reads: frozenset[str]  # return the value of a variable
     arguments: frozenset[str]  # bring a value into a function
