@@ -96,7 +96,7 @@ def test_what_only_a_cross_entropy_reads_is_looked_up_in_float32() -> None:
     made = mixed.explain(step(LOSSES["integer labels"]), jnp.ones((32, 10)), jnp.ones((64, 32)), policy=POLICY).graphs[
         0
     ]
-    (lookup,) = [op for op in made.ops if op.kind == "gather"]
+    lookup = next(op for op in made.ops if op.kind == "gather")
     assert lookup.sites[0].dtype == "float32"
     assert "reads the same value in float32, and what the two make of it meets again" in lookup.sites[0].reason
     assert np.count_nonzero([op.sites[0].dtype == "bfloat16" for op in made.ops if op.kind == "dot_general"]) == 2

@@ -48,12 +48,12 @@ def meet(view: PolicyView, canvas: Canvas) -> Strokes:
         return {}
     graph, painted = view.graph, list(canvas)
     strokes: Strokes = {}
-    queue = [index for index, tensor in enumerate(graph.tensors) if len(tensor.consumers) > 1]
+    queue = [index for index, tensor in enumerate(graph.tensors) if len(tensor.consumers) > 1 and not tensor.folds]
     for index in queue:
         for site, cause in split_readers(view, painted, graph.tensors[index].consumers).items():
             painted[site] = Paint.FULL
             strokes[site] = Stroke(Paint.FULL, "meet", (cause,))
-            queue.extend(graph.touched[site])
+            queue.extend(index for index in graph.touched[site] if not graph.tensors[index].folds)
     return strokes
 
 
