@@ -14,14 +14,19 @@ from zlib import crc32
 from hypothesis import strategies as st
 
 from mixdown.core import Agreement, Category, Graph, Level, Op, Policy, Role, Site, Tensor, Tie
+from mixdown.core.graph import Constant
 from mixdown.core.override import Override
 from mixdown.core.policy import STRATEGIES
 from mixdown.rules import rule_sets_for
 
-KINDS = ("MatMul", "Relu", "Tanh", "Exp", "Identity", "AddV2", "Lgamma", "Conv2D", "Neg", "Mul", "Softmax", "Mean")
-ROLES = (*[Role.PLAIN] * 8, Role.CONDUIT, Role.VARIABLE_READ, Role.CONVERSION)
+KINDS = (
+    *("MatMul", "Relu", "Tanh", "Exp", "Identity", "AddV2", "Lgamma", "Conv2D", "Neg", "Mul", "Softmax", "Mean"),
+    *("Sin", "Round"),
+)
+ROLES = (*[Role.PLAIN] * 8, Role.CONDUIT, Role.VARIABLE_READ, Role.CONVERSION, Role.TRUNCATION)
+CONSTANTS = (*[None] * 12, *(Constant(x, x, whole=x == int(x)) for x in (0.5, -1e9, 1e-12, -3.4028235e38)))
 FETCHED = "it is fetched"
-genes = st.binary(min_size=16, max_size=16)
+genes = st.binary(min_size=20, max_size=20)
 
 
 class Dice:
@@ -74,14 +79,15 @@ def _add_op(dice: Dice, position: int, ops: list[Op], sites: list[Site]) -> None
     numbers = tuple(range(len(sites), len(sites) + len(attributes)))
     for attribute in attributes:
         legal, kernel = not dice.rarely(), not dice.rarely()
-        sites.append(Site(len(ops), attribute, legal, kernel, ROLES[dice.roll(len(ROLES))]))
+        sites.append(Site(len(ops), attribute, legal, kernel, ROLES[dice.roll(len(ROLES))], whole=dice.rarely()))
     ops.append(Op(f"op{len(ops):02}", kind, "", numbers, FETCHED if dice.rarely() else None, position))
 
 
 def _tensor(dice: Dice, ops: list[Op], sites: list[Site], site: int) -> Tensor:
     here = ops[sites[site].op]
     later = [other for other, its in enumerate(sites) if ops[its.op].position > here.position]
-    return Tensor(f"{here.name}:{sites[site].attribute}", site, tuple(dice.some(later, 3)))
+    readers, constant = tuple(dice.some(later, 3)), CONSTANTS[dice.roll(len(CONSTANTS))]
+    return Tensor(f"{here.name}:{sites[site].attribute}", site, readers, constant=constant)
 
 
 def _tie(dice: Dice, sites: list[Site], *, followers: bool) -> Tie:

@@ -62,6 +62,38 @@ def test_an_infer_op_downstream_of_a_denied_one_is_never_low(plan: Plan) -> None
     assert not [s for s in queue if categories[s] is Category.INFER and plan.paints[s] is LOW]
 
 
+careful_plans = st.builds(make_plan, graphs(), policies().filter(lambda policy: policy.rule_set.keeps_exact))
+
+
+@laws
+@given(careful_plans)
+def test_no_constant_becomes_infinite_or_zero(plan: Plan) -> None:
+    spoilt = {"float16": (-1e9, 1e-12, -3.4028235e38), "bfloat16": (-3.4028235e38,)}[plan.policy.low]
+    for tensor in plan.graph.tensors:
+        if tensor.constant and tensor.constant.largest in spoilt:
+            assert not [site for site in tensor.consumers if plan.paints[site] is LOW]
+
+
+@laws
+@given(careful_plans)
+def test_what_depends_on_digits_reads_no_value_that_was_rounded_for_it(plan: Plan) -> None:
+    graph = plan.graph
+    for site, kind in enumerate(graph.kinds):
+        if kind in ("Sin", "Round") or graph.sites[site].role is Role.TRUNCATION:
+            near = [
+                s for s in graph.predecessors[site] if graph.kinds[s] in ("Identity", "Mul", "Neg", "Relu", "Round")
+            ]
+            assert not [s for s in near if plan.paints[s] is LOW]
+
+
+@laws
+@given(careful_plans)
+def test_integers_are_not_rounded(plan: Plan) -> None:
+    exact = [site for site, its in enumerate(plan.graph.sites) if its.whole]
+    known = [site for site in exact if all(s in exact for s in plan.graph.predecessors[site])]
+    assert not [site for site in known if plan.paints[site] is LOW]
+
+
 @laws
 @given(plans)
 def test_tied_sites_agree(plan: Plan) -> None:

@@ -12,6 +12,8 @@ policy rules=tf-2.21          fields of the policy; the strategy is grappler unl
 shape h 32 64                 the shape of the output of h; ? is an unknown dimension
 compiled                      all ops are compiled by XLA
 work h 1000                   the number of operations of the product h
+outer h                       h is a product that sums over nothing
+constant c -1e9               c holds these numbers in every run
 measured product=0.5          a measured machine: time of a family of ops in 16 bits, relative to float32 (default 1)
 deny name=enc                 an override; likewise allow, infer, clear, keep
 """
@@ -22,7 +24,11 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from mixdown.core import Agreement, Graph, Op, Policy, Role, Site, Tensor, Tie
+from mixdown.core.constants import described
+from mixdown.core.graph import Constant
 from mixdown.core.pricing.measured import Measured, wanted
 
 if TYPE_CHECKING:
@@ -34,6 +40,8 @@ MARKS: dict[str, dict[str, Any]] = {
     "reads_variable": {"role": Role.VARIABLE_READ},
     "conversion": {"role": Role.CONVERSION},
     "conduit": {"role": Role.CONDUIT},
+    "truncation": {"role": Role.TRUNCATION},
+    "whole": {"whole": True},
 }
 OUTSIDE = "Placeholder"
 DEFINITION = re.compile(r"(\w+) = (\w+)\((.*)\)")
@@ -51,6 +59,8 @@ class Script:
     flows: list[tuple[str, str]] = field(default_factory=list)
     shapes: dict[str, tuple[int | None, ...]] = field(default_factory=dict)
     work: dict[str, int] = field(default_factory=dict)
+    outer: set[str] = field(default_factory=set)
+    constants: dict[str, Constant] = field(default_factory=dict)
     machine: Measured | None = None
     compiled: bool = False
     policy: Policy = field(default_factory=lambda: Policy(strategy="grappler"))
@@ -103,6 +113,15 @@ class Script:
         name, operations = rest.split()
         self.work[name] = int(operations)
 
+    def note_outer(self, _verb: str, rest: str) -> None:
+        """Note products that sum over nothing."""
+        self.outer.update(rest.split())
+
+    def note_constant(self, _verb: str, rest: str) -> None:
+        """Note the numbers of a constant."""
+        name, *numbers = rest.split()
+        self.constants[full(name)] = described(np.array(numbers, np.float32))
+
     def compile(self, _verb: str, _rest: str) -> None:
         """Let all ops be compiled."""
         self.compiled = True
@@ -136,6 +155,8 @@ verbs: dict[str, Callable[[Script, str, str], None]] = {
     "shape": Script.shape,
     "compiled": Script.compile,
     "work": Script.note_work,
+    "outer": Script.note_outer,
+    "constant": Script.note_constant,
     "measured": Script.measure,
 }
 
@@ -167,6 +188,7 @@ def _build(script: Script) -> Graph:
         sites=tuple(sites.values()),
         tensors=tensors,
         work=tuple(script.work.get(name, 0) for name in sorted(script.kinds)),
+        contracts=tuple(name not in script.outer for name in sorted(script.kinds)),
         machine=script.machine,
         shapes=tuple(script.shapes.get(full(tensor.name)) for tensor in tensors),
         ties=tuple(
@@ -217,4 +239,5 @@ def _tensors(script: Script, numbers: dict[str, int]) -> Iterable[Tensor]:
         for attribute, value in script.inputs[op]:
             readers.setdefault(full(value), []).append(numbers[f"{op}.{attribute}"])
     for value, consumers in readers.items():
-        yield Tensor(value.removesuffix(".T"), numbers[value], tuple(consumers))
+        constant = script.constants.get(value)
+        yield Tensor(value.removesuffix(".T"), numbers[value], tuple(consumers), constant is not None, constant)

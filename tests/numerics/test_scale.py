@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mixdown
-from mixdown.numerics.formats import BOUNDARIES, EXPONENTS, bits_of
 from mixdown.numerics.scale import HEADROOM, advise
 from mixdown.numerics.tally import Tally
+from mixdown.rules.formats import BOUNDARIES, EXPONENTS, bits_of
 
 ON_CPU = mixdown.Policy(devices="all")
 

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.tensorflow.numerics.numpy_counts import counted, told
 
-from mixdown.numerics.formats import BOUNDARIES, bits_of, value_of
 from mixdown.numerics.tally import Tally
+from mixdown.rules.formats import BOUNDARIES, bits_of, value_of
 from mixdown.tensorflow.numerics.probing.counts import summary
 
 # Every float32 is equally likely by its bits, and the neighbours of every boundary are likely.

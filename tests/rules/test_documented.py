@@ -96,14 +96,14 @@ def test_infer_ops_are_low_unless_downstream_of_a_denied_one(op: Any, upstream: 
 
 
 @lows
-def test_argmax_and_floor_are_clear_and_do_as_their_neighbours_do(low: str) -> None:
+def test_argmax_and_abs_are_clear_and_do_as_their_neighbours_do(low: str) -> None:
     assert {policy(low).categories()[kind] for kind in ("ArgMax", "Floor", "MaxPool", "Reshape")} == {Category.CLEAR}
 
     def build() -> None:
         product = matmul(x(), x("y"), "m")
-        out(matmul(raw.Floor(x=product, name="near"), x("y"), "n"))
+        out(matmul(raw.Abs(x=product, name="near"), x("y"), "n"))
         raw.ArgMax(input=product, dimension=1, name="index")
-        raw.Floor(x=raw.Exp(x=x()), name="far")
+        raw.Abs(x=raw.Exp(x=x()), name="far")
 
     result = checked(graph_of(build), FEEDS, ["out", "index", "far"], policy=policy(low))
     assert result.types("near") == {"T": low}

@@ -49,6 +49,11 @@ def unlisted_ops_are_full(view: PolicyView, paints: Sequence[Paint]) -> list[int
     ]
 
 
+def exact_values_are_full(view: PolicyView, paints: Sequence[Paint]) -> list[int]:
+    """What 16 bits would ruin stays full, unless the user said otherwise."""
+    return [site for site in view.exact if paints[site] is Paint.LOW and site in view.kept]
+
+
 def ties_agree(view: PolicyView, paints: Sequence[Paint]) -> list[int]:
     """Tied sites have one paint, and the full one if the tie is frozen."""
     out: list[int] = []
@@ -66,6 +71,7 @@ LAWS: dict[str, Law] = {
     "its op must keep its types": frozen_ops_are_full,
     "its op is on the deny list": denied_ops_are_full,
     "its op is on no list": unlisted_ops_are_full,
+    "it needs values that the 16-bit dtype cannot hold": exact_values_are_full,
     "an op that must share its dtype stays float32": ties_agree,
 }
 

@@ -24,6 +24,7 @@ class Role(Enum):
     WRITE = "write"  # gives a variable, or what stands for one, its new value
     DERIVATIVE = "derivative"  # computes, as a part of the backward pass
     CONVERSION = "conversion"  # the output of a cast that is already there: follows its consumers for free
+    TRUNCATION = "truncation"  # the input of a cast to integers: the last digit decides what comes out
 
 
 class Site(NamedTuple):
@@ -34,6 +35,7 @@ class Site(NamedTuple):
     legal: bool  # the op is defined for the low dtype here
     kernel: bool  # the device has a low kernel for it
     role: Role = Role.PLAIN
+    whole: bool = False  # makes floats of integers that may be too large for the low dtype
 
 
 class Op(NamedTuple):
@@ -65,6 +67,15 @@ class ShapesOnDemand(Sequence[Shape]):
         """Announce which shapes will be asked for, so that they are inferred together; others may take long."""
 
 
+class Constant(NamedTuple):
+    """The numbers of a value that never changes, as far as rounding is concerned; Inf and NaN are left out."""
+
+    smallest: float  # the number nearest to zero that is not zero, 0.0 if there is none
+    largest: float  # the number farthest from zero
+    whole: bool  # all are integers
+    size: int = 1  # how many there are
+
+
 class Tensor(NamedTuple):
     """One float32 value: the site that makes it and the sites that read it. A cast may stand on it."""
 
@@ -72,6 +83,7 @@ class Tensor(NamedTuple):
     site: int
     consumers: tuple[int, ...]
     folds: bool = False  # it is a constant: a cast of it is done once, not in every run
+    constant: Constant | None = None  # what it holds, if it is a constant and the host looked
     times: int = 1  # how often it is made in one run: in a loop, as often as that goes round
 
 
@@ -107,6 +119,8 @@ class Graph:
     """Per op, how many multiplications and additions a matrix product or convolution takes, 0 for others; likewise."""
     machine: Clock | None = field(default=None, compare=False)
     """The device it runs on, if that was measured and the policy asks for it."""
+    contracts: Sequence[bool] = field(default=(), compare=False)
+    """Per op, False for a matrix product that sums over nothing, such as an outer product; empty if none does that."""
 
     @cached_property
     def successors(self) -> list[list[int]]:

@@ -119,10 +119,15 @@ def make_plan(graph: Graph, policy: Policy) -> Plan:
         PlanError: the same site broke a law twice, which only a bug can cause.
     """
     demoted: dict[int, str] = {}
+    outer: frozenset[int] = frozenset()
     while True:
-        view = PolicyView(graph, policy, demoted)
+        view = PolicyView(graph, policy, demoted, outer)
         strokes = paint(view)
-        culprits = offenders(view, [history[-1].paint for history in strokes])
+        paints = [history[-1].paint for history in strokes]
+        if found := view.outer_products(paints):  # known by shapes, which are inferred for what is low only
+            outer |= found
+            continue
+        culprits = offenders(view, paints)
         if not culprits:
             return Plan(view, tuple(map(tuple, strokes)))
         demoted = _demote(graph, demoted, culprits)

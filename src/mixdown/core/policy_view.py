@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from mixdown.core.clock import Clock
+from mixdown.core.exactness import Need, Subject, needs
 from mixdown.core.graph import Agreement, Graph, Role, Tie, walk
 from mixdown.core.override import Override
+from mixdown.core.paint import Paint
 from mixdown.core.policy import Policy
 from mixdown.core.pricing import Prices, prices_of
 from mixdown.core.pricing.machines import MACHINES
 from mixdown.rules import Category, Traits
+from mixdown.rules.formats import FORMATS
 
 
 @dataclass(frozen=True)
@@ -23,34 +26,82 @@ class PolicyView:
     policy: Policy
     demoted: Mapping[int, str] = field(default_factory=dict)
     """Sites that broke a law in an earlier attempt, with the law: they stay full."""
+    outer: frozenset[int] = frozenset()
+    """Sites of products that were found to sum over nothing: element-wise arithmetic, whatever the lists say."""
 
     @cached_property
     def categories(self) -> list[Category]:
         """The category of every site."""
-        listed, ops = self.policy.categories(), self.graph.ops
-        barrier, clear, conduit = Category.BARRIER, Category.CLEAR, Role.CONDUIT
-        named = {override.kind for override in self.policy.overrides if override.is_plain}
-        out = [
-            clear if site.role is conduit and ops[site.op].kind not in named else listed.get(ops[site.op].kind, barrier)
-            for site in self.graph.sites
-        ]
-        for site, category in self._listed_sites(named):
-            out[site] = category
-        for site in self.bounded:
-            out[site] = barrier
+        out = list(self._listed)
+        for site, need in self.exact.items():
+            out[site] = self.policy.at_level(need.category)
         for override, sites in self.selected:
             for site in sites:
                 out[site] = self.policy.at_level(override.category)
         return out
 
-    def _listed_sites(self, named: set[str]) -> list[tuple[int, Category]]:
+    def _listed_sites(self) -> list[tuple[int, Category]]:
         """The sites that are on another list than their kind, unless an override names the kind."""
         by_kind, graph = self.policy.rule_set.sites, self.graph
         return [
             (index, self.policy.at_level(by_kind[kind][site.attribute]))
             for index, (site, kind) in enumerate(zip(graph.sites, graph.kinds, strict=True))
-            if kind in by_kind and site.attribute in by_kind[kind] and kind not in named
+            if kind in by_kind and site.attribute in by_kind[kind] and kind not in self._named
         ]
+
+    @cached_property
+    def _listed(self) -> list[Category]:
+        """The category of every site by its kind."""
+        listed, ops = self.policy.categories(), self.graph.ops
+        barrier, clear, conduit = Category.BARRIER, Category.CLEAR, Role.CONDUIT
+        out = [
+            clear
+            if site.role is conduit and ops[site.op].kind not in self._named
+            else listed.get(ops[site.op].kind, barrier)
+            for site in self.graph.sites
+        ]
+        for site, category in self._listed_sites():
+            out[site] = category
+        for site in self.bounded:
+            out[site] = barrier
+        for site in self.outer:
+            out[site] = self.policy.at_level(Category.INFER)
+        return out
+
+    @cached_property
+    def _named(self) -> set[str]:
+        """The kinds that the user put on a list."""
+        return {override.kind for override in self.policy.overrides if override.is_plain}
+
+    @cached_property
+    def exact(self) -> dict[int, Need]:
+        """The sites that 16 bits would ruin, with the reason. A kind that the user put on a list is left there."""
+        if not self.policy.rule_set.keeps_exact:
+            return {}
+        subject = Subject(self.graph, self.traits, self._listed, FORMATS[self.policy.low])
+        found = needs(subject, {reader for _, reader in self.selections_compared})
+        return {site: need for site, need in found.items() if self.graph.kinds[site] not in self._named}
+
+    @cached_property
+    def selections_compared(self) -> list[tuple[int, int]]:
+        """Pairs of a selection, such as a maximum, and a site that compares its result with its inputs."""
+        graph, kinds = self.graph, self.graph.kinds
+        selections = [site for site, kind in enumerate(kinds) if kind in self.traits.selections]
+        same = self.traits.views | self.traits.repeats
+        views = [kind in same for kind in kinds] if selections else []
+        out = []
+        for site in selections:
+            given = {s for source in graph.predecessors[site] for s in graph.successors[source]} - {site}
+            seen = [site, *walk([site], graph.successors, views)]
+            out += [(site, reader) for s in seen for reader in graph.successors[s] if reader in given]
+        return out
+
+    def outer_products(self, paints: Sequence[Paint]) -> set[int]:
+        """The low sites of matrix products that sum over nothing."""
+        if not (self.policy.rule_set.keeps_exact and self.graph.contracts):
+            return set()
+        low = [site for site in self.sites_of(Category.ALLOW) if paints[site] is Paint.LOW]
+        return {site for site in low if not self.graph.contracts[self.graph.sites[site].op]}
 
     @cached_property
     def bounded(self) -> set[int]:
@@ -79,10 +130,11 @@ class PolicyView:
 
     @cached_property
     def kept(self) -> set[int]:
-        """The sites that an override takes off the lists: not even a tie makes them low."""
+        """The sites that an override or a need for exact values takes off the lists: not even a tie makes them low."""
         kinds = {o.kind for o in self.policy.overrides if o.is_plain and o.category is Category.BARRIER}
         ops = self.graph.ops
         out = {site for site, its in enumerate(self.graph.sites) if kinds and ops[its.op].kind in kinds}
+        out |= {site for site, need in self.exact.items() if need.category is Category.BARRIER}
         for override, sites in self.selected:
             (out.update if override.category is Category.BARRIER else out.difference_update)(sites)
         return out
@@ -128,19 +180,26 @@ class PolicyView:
 
     @cached_property
     def may_follow_denied(self) -> set[int]:
-        """Sites that a denied op does not deny, in compiled code: those that move values, and sums that allow ops read.
+        """Sites that a denied op does not deny: products, and in compiled code moves, and sums that allow ops read.
 
-        They may be low, so that the value is stored once, in 16 bits: rounding before or after a move is the same, and
+        These may be low, so that the value is stored once, in 16 bits: rounding before or after a move is the same, and
         an allow op would round the sum anyway. If a derivative overflows by it, loss scaling skips the step.
         """
         if self.policy.strategy != "optimal" or not self.graph.is_compiled:
-            return set()
+            return set(self.outer)
         moved = {
             index
             for index, site in enumerate(self.graph.sites)
             if self.graph.ops[site.op].compiled and self.supports[index] and self.categories[index] is Category.CLEAR
         }
-        return moved | self._sums_for([site for site in self.sites_of(Category.ALLOW) if self.supports[site]])
+        sums = self._sums_for([site for site in self.sites_of(Category.ALLOW) if self.supports[site]])
+        return (moved | sums | self.outer) - self._spoilt
+
+    @cached_property
+    def _spoilt(self) -> set[int]:
+        """What may hold a value that the low dtype cannot."""
+        made = [site for site, need in self.exact.items() if need.category is Category.DENY]
+        return {*made, *walk(made, self.graph.successors, self.mask(Category.INFER, Category.CLEAR))}
 
     def _sums_for(self, ends: list[int]) -> set[int]:
         """Fused additions whose result an allow op reads, through views at most."""

@@ -22,6 +22,8 @@ REASONS = {
     "match_loops": "it carries the same value as {causes}",
     "keep_tables_full": "it looks up rows of the variable that {causes} reads: the whole table would have to be cast",
     "keep_updates_full": "it computes the new value of a variable, on the way to {causes}: updates stay float32",
+    "guard": "it is computed for {causes} only, which would turn its rounding into a large error",
+    "meet": "{causes} reads the same value in float32, and what the two make of it meets again",
     "unite": "it must have the dtype of {causes}",
     "retarget": "it is a cast of your program, and all ops that read it, such as {causes}, are {low}",
     "must_gain": "the graph as a whole is predicted to gain too little",
@@ -87,7 +89,7 @@ def _cheapest(view: PolicyView, stroke: Stroke) -> str:
     if stroke.paint is Paint.LOW:
         return f"it {'moves' if bytes_count else 'takes'} {amount} less than in float32 {where}, casts included{beside}"
     verb = "move" if bytes_count else "take"
-    if stroke.margin:
+    if stroke.margin > 0:
         return f"{low} would {verb} {amount} more {where}, casts included{beside}"
     return f"{low} would {verb} no less {where}, casts included{beside}"
 
@@ -140,6 +142,10 @@ def _listed(view: PolicyView, site: int) -> str:
     if site in view.bounded:
         listed, low = view.policy.listed(kind).value, view.policy.low
         return f"{kind} is on the {listed} list, but its result is at most 1 here: ops after it may be {low}"
+    if site in view.exact:
+        return view.exact[site].reason
+    if site in view.outer:
+        return f"{kind} sums over nothing here, so it is element-wise arithmetic"
     before = view.policy.listed(kind)
     if before is not category:
         effect = "leaves out" if category is Category.BARRIER else f"makes {category.value}"

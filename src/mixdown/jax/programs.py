@@ -46,7 +46,7 @@ class Program:
 def plan_program(closed: Any, policy: Policy, platform: str) -> Program:
     """Read a program that was traced for a platform, and plan it."""
     closed = without_dead_code(closed)
-    reading = read(closed, policy.low, accumulates=platform in ACCUMULATING_PLATFORMS)
+    reading = read(closed, accumulates=platform in ACCUMULATING_PLATFORMS)
     return Program(closed, reading, make_plan(reading.graph, policy))
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from mixdown.core import Policy
-from mixdown.numerics.formats import FORMATS
 from mixdown.numerics.tally import Tally
+from mixdown.rules.formats import FORMATS
 from mixdown.untrusted.escaped import escaped
 
 

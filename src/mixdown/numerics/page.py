@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from html import escape
 from math import log2
 
-from mixdown.numerics.formats import FORMATS
 from mixdown.numerics.scale import ScaleAdvice
 from mixdown.numerics.tally import LOSSES, MeasuredTensor, Tally
 from mixdown.numerics.tensors import percent
+from mixdown.rules.formats import FORMATS
 
 LEFTMOST, RIGHTMOST = -50, 24
 """The powers of two that a histogram shows; what lies outside is added to its ends."""

@@ -9,11 +9,11 @@ from functools import cached_property
 from pathlib import Path
 
 from mixdown.errors import MixdownError
-from mixdown.numerics.formats import FORMATS
 from mixdown.numerics.page import statistics_page
 from mixdown.numerics.scale import ScaleAdvice, advise
 from mixdown.numerics.tally import LOSSES, MeasuredTensor
 from mixdown.numerics.tensors import aligned, named, short
+from mixdown.rules.formats import FORMATS
 from mixdown.untrusted.escaped import escaped
 from mixdown.untrusted.typed import read_document
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import floor, frexp, log2
 
-from mixdown.numerics.formats import FLOAT16
 from mixdown.numerics.tally import Tally
+from mixdown.rules.formats import FLOAT16
 
 HEADROOM = 3
 """How many powers of two a fixed scale keeps between the largest gradient seen and the largest float16."""

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from mixdown.errors import MisfitError
-from mixdown.numerics.formats import BIAS, BOUNDARIES, EXPONENTS, FORMATS, INF, NAN, NONZERO, Format, value_of
 from mixdown.numerics.tensors import TensorRow, percent
+from mixdown.rules.formats import BIAS, BOUNDARIES, EXPONENTS, FORMATS, INF, NAN, NONZERO, Format, value_of
 from mixdown.untrusted.typed import from_json_data
 
 EXPONENT_KEYS = frozenset(map(str, range(EXPONENTS)))

@@ -45,7 +45,9 @@ _RULES = RuleSet(
     clear=FLOAT16_CLEAR | MISSED_MOVES,
     frozen_lists_stop_taint=False,  # a list in between does not make a denied op's result any safer
     bounded_exponentials_are_safe=True,
+    keeps_exact=True,
     infer_follows_low=False,  # it made a plan depend on the order of nodes, and put the weight update into 16 bits
+    readers_that_meet_agree=False,
     traits=TRAITS,
     variables=VARIABLES,
 )

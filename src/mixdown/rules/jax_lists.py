@@ -30,7 +30,7 @@ PRODUCTS = kinds("conv_general_dilated dot_general ragged_dot_general")
 # Long sums, powers and exponentials, whose results leave float16's range or lose digits.
 DENY = kinds("""
     cumlogsumexp cumprod cumsum exp exp2 expm1 integer_pow log log1p pow psum psum2 psum_invariant reduce_scatter
-    reduce_sum scatter-add scatter-mul scatter-sub
+    reduce_sum scatter-add scatter-mul scatter-sub vdot
 """)
 
 # Element-wise or well-conditioned arithmetic, safe unless its input comes from a deny op.
@@ -59,6 +59,8 @@ _rules = partial(
     frozen_lists_stop_taint=False,
     bounded_exponentials_are_safe=True,
     infer_follows_low=False,
+    readers_that_meet_agree=True,
+    keeps_exact=True,
     traits=TRAITS,
     variables=VARIABLES,
     host="JAX",

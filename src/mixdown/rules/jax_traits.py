@@ -1,7 +1,8 @@
 """What JAX's primitives do to memory and to state, which decides their prices: `TRAITS`.
 
-A few kinds are no primitives but stand for what has none: `argument` and `result` of a program, `constant`, `carry`
-(a value that a loop takes from round to round) and `branch` (a value that the branches of a condition yield).
+A few kinds are no primitives but stand for what has none: `vdot` (a `dot_general` of vectors, which is a sum),
+`argument` and `result` of a program, `constant`, `carry` (a value that a loop takes from round to round), and `branch`
+(a value that the branches of a condition yield).
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ TRAITS = Traits(
     looks_at_shapes=frozenset(),
     moves_nothing=_VIEWS,
     views=_VIEWS,
+    repeats=kinds("broadcast_in_dim"),
     costly=_COSTLY,
     elementwise=_COSTLY
     | kinds("""
@@ -34,10 +36,15 @@ TRAITS = Traits(
         dynamic_update_slice eq floor ge gt integer_pow iota is_finite le lt max min mul ne neg nextafter pad reciprocal
         reduce_precision rem rev round rsqrt select_n sign slice split sqrt square sub tile transpose
     """),
-    reductions=kinds("argmax argmin reduce_max reduce_min reduce_prod reduce_sum"),
+    reductions=kinds("argmax argmin reduce_max reduce_min reduce_prod reduce_sum vdot"),
     epilogues=frozenset(),
-    selections=kinds("reduce_max reduce_min reduce_window_max reduce_window_min"),
+    selections=kinds("max min reduce_max reduce_min reduce_window_max reduce_window_min"),
     sums=kinds("add add_any"),
+    steep=_STEEP,
+    products=kinds("dot_general ragged_dot_general"),
+    scales=kinds("div mul reciprocal"),
+    whole=kinds("add add_any mul sub"),
+    digit_readers=kinds("ceil cos eq floor ne nextafter rem round sin tan"),
     lookups=kinds("dynamic_slice gather"),
     reads=kinds("argument"),
     arguments=kinds("argument constant"),

@@ -1,4 +1,4 @@
-"""The shape of a rule set: four disjoint lists of op kinds, three switches, and what else a host says of its kinds."""
+"""The shape of a rule set: four disjoint lists of op kinds, four switches, and what else a host says of its kinds."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -32,8 +32,12 @@ class RuleSet:
     """A tensor list that must stay full passes on nothing of a denied op that writes to it."""
     bounded_exponentials_are_safe: bool
     """A kind of `Traits.bounded` whose result is at most 1 stays full, but does not deny what follows it."""
+    keeps_exact: bool
+    """What 16 bits would ruin stays full (`mixdown.core.exactness`); a product that sums over nothing is infer."""
     infer_follows_low: bool
     """An infer op directly after a low op, and after no denied one, is low too, even if no allow op follows it."""
+    readers_that_meet_agree: bool
+    """Readers of one value whose results meet again in a full op are full if one of them is."""
     traits: Traits
     """What the kinds of the host do to memory and to variables."""
     variables: ListVariables

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tensorflow as tf
 
-from mixdown.numerics.formats import BIAS, EXPONENTS
+from mixdown.rules.formats import BIAS, EXPONENTS
 
 if TYPE_CHECKING:
     from mixdown.numerics.tally import Tally

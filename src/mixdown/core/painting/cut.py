@@ -102,20 +102,9 @@ class Problem:
             readers = {of[site] for site in self.prices.concerned(index)} - {maker}
             if readers and (maker > SINK or max(readers) > SINK):
                 out.extend(self._bonds(index, tensor, maker))
-        return out + [Edge(of[one], (of[other],), 0, must_agree=True) for one, other in self._selections_compared()]
-
-    def _selections_compared(self) -> Iterator[tuple[int, int]]:
-        """Pairs of a selection, such as a maximum, and a site that compares its result with its inputs.
-
-        If the selection is low, so must be the comparison: a rounded value is not found again among exact ones.
-        """
-        graph = self.view.graph
-        selections = [site for site in self.vertices if graph.kinds[site] in self.view.traits.selections]
-        views = [kind in self.view.traits.views for kind in graph.kinds] if selections else []
-        for site in selections:
-            given = {s for source in graph.predecessors[site] for s in graph.successors[source]} - {site}
-            seen = [site, *walk([site], graph.successors, views)]
-            yield from ((site, reader) for s in seen for reader in graph.successors[s] if reader in given)
+        # A rounded maximum is not found again among exact values: what compares the two must be low if it is.
+        pairs = [(one, other) for one, other in self.view.selections_compared if one in self.vertices]
+        return out + [Edge(of[one], (of[other],), 0, must_agree=True) for one, other in pairs]
 
     def _bonds(self, index: int, tensor: Tensor, maker: int) -> Iterator[Edge]:
         """What a tensor costs if its ends differ; a cast of the program is low only if all its readers are."""

@@ -43,14 +43,15 @@ def taint(view: PolicyView, canvas: Canvas) -> Strokes:
     """Deny sites are denied, and so is what they reach through infer sites and through clear sites that lead to one.
 
     A clear site after the last infer or deny site only moves values on: it is left to its neighbours. What is denied
-    already, the elements of a frozen list, passes nothing on if the rule set says so.
+    already, the elements of a frozen list, passes nothing on if the rule set says so; nor does a product, of which the
+    operands are rounded like those of an allow op, even if it sums over nothing.
     """
     graph = view.graph
     arithmetic = view.mask(Category.DENY, Category.INFER)
     leading = walk(_where(arithmetic), graph.predecessors, view.mask(Category.CLEAR))
     stopped = view.policy.rule_set.frozen_lists_stop_taint
     taintable = [
-        (arithmetic[site] or site in leading) and not (stopped and paint is Paint.FULL)
+        (arithmetic[site] or site in leading) and site not in view.outer and not (stopped and paint is Paint.FULL)
         for site, paint in enumerate(canvas)
     ]
     sources = view.sites_of(Category.DENY)
@@ -87,10 +88,10 @@ def bridge(view: PolicyView, canvas: Canvas) -> Strokes:
 
 
 def below_allow(view: PolicyView, canvas: Canvas) -> dict[int, int]:
-    """The infer and clear sites that an allow site reaches through such sites only, with the site before each."""
+    """The infer and clear sites that a product reaches through such sites only, with the site before each."""
     soft, supports = view.mask(Category.INFER, Category.CLEAR), view.supports
     passable = [supports[site] and soft[site] and paint is not Paint.FULL for site, paint in enumerate(canvas)]
-    return walk(_ends(view), view.graph.successors, passable)
+    return walk([*_ends(view), *sorted(view.outer)], view.graph.successors, passable)
 
 
 def _ends(view: PolicyView) -> list[int]:
@@ -213,6 +214,7 @@ def retarget(view: PolicyView, canvas: Canvas) -> Strokes:
         if site.role is Role.CONVERSION
         and supports[index]
         and canvas[index] is None
+        and index not in view.kept
         and graph.successors[index]
         and all(canvas[consumer] is Paint.LOW for consumer in graph.successors[index])
     }

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mixdown.core import Agreement, Graph, Op, Role, Site, Tensor, Tie
+from mixdown.core.graph import Constant
 
 NONE = -1
 """Stands where a port has no site, because it is no float32 array."""
@@ -21,9 +22,10 @@ class GraphBuilder:
         self.origins: list[tuple[Any, ...]] = []  # per op, its source info and those of the calls around it
         self._ties: list[Tie] = []
         self._flows: list[tuple[int, int]] = []
-        self._tensors: list[tuple[str, int, bool, int]] = []
+        self._tensors: list[tuple[str, int, bool, Constant | None, int]] = []
         self._readers: list[list[int]] = []
         self._shapes: list[tuple[int, ...]] = []
+        self._contracts: list[bool] = []
         self._work: dict[int, int] = {}
         self._names: Counter[str] = Counter()
 
@@ -37,21 +39,26 @@ class GraphBuilder:
         role: Role = Role.PLAIN,
         origin: tuple[Any, ...] = (),
         work: int = 0,
+        whole: bool = False,
+        contracts: bool = True,
     ) -> list[int]:
         """Add an op; returns its sites, one an attribute."""
         index, first = len(self.ops), len(self.sites)
         sites = list(range(first, first + len(attributes)))
-        self.sites.extend(Site(index, attribute, legal=True, kernel=True, role=role) for attribute in attributes)
+        self.sites.extend(Site(index, attribute, True, True, role, whole) for attribute in attributes)  # noqa: FBT003 - a tuple
         self.ops.append(Op(self._unique(name), kind, "", tuple(sites), frozen, index, compiled=True))
         self.origins.append(origin)
+        self._contracts.append(contracts)
         if work:
             self._work[index] = work
         return sites
 
-    def tensor(self, site: int, shape: Sequence[int], times: int, *, folds: bool = False) -> int:
+    def tensor(
+        self, site: int, shape: Sequence[int], times: int, *, constant: Constant | None = None, folds: bool = False
+    ) -> int:
         """Add a value that a site makes."""
         name = self.ops[self.sites[site].op].name
-        self._tensors.append((name, site, folds, times))
+        self._tensors.append((name, site, folds, constant, times))
         self._readers.append([])
         self._shapes.append(tuple(shape))
         return len(self._tensors) - 1
@@ -73,12 +80,19 @@ class GraphBuilder:
     def graph(self) -> Graph:
         """What was read."""
         tensors = tuple(
-            Tensor(name, site, tuple(readers), folds, times)
-            for (name, site, folds, times), readers in zip(self._tensors, self._readers, strict=True)
+            Tensor(name, site, tuple(readers), folds, constant, times)
+            for (name, site, folds, constant, times), readers in zip(self._tensors, self._readers, strict=True)
         )
         work = [self._work.get(index, 0) for index in range(len(self.ops))]
         return Graph(
-            tuple(self.ops), tuple(self.sites), tensors, tuple(self._ties), tuple(self._flows), self._shapes, work
+            tuple(self.ops),
+            tuple(self.sites),
+            tensors,
+            tuple(self._ties),
+            tuple(self._flows),
+            self._shapes,
+            work,
+            contracts=self._contracts,
         )
 
     def _unique(self, name: str) -> str:

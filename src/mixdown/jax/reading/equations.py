@@ -32,9 +32,6 @@ EACH_BY_ITSELF = ("optimization_barrier",)
 ACCUMULATING = ("dot_general", "ragged_dot_general")
 """Products that can yield float32 from 16-bit operands. A convolution can as well, but then runs in float32."""
 
-VIEWS = ("broadcast_in_dim", "convert_element_type", "copy", "expand_dims", "reshape", "squeeze", "transpose")
-"""Primitives whose result holds the numbers of their operand and no others."""
-
 _TRANSFORMED = re.compile(r"\w*\(|\)")
 _RECOMPUTED = re.compile(r"(?:^|/)(?:rematted_computation|checkpoint)(?=/|$)")
 
@@ -50,19 +47,39 @@ def is_other_float(atom: Any) -> bool:
     return type(aval) is ShapedArray and aval.dtype != FULL and jnp.issubdtype(aval.dtype, jnp.inexact)
 
 
+def is_integer(atom: Any) -> bool:
+    """Whether a variable or literal is an array of integers."""
+    return type(atom.aval) is ShapedArray and jnp.issubdtype(atom.aval.dtype, jnp.integer)
+
+
 def is_literal(atom: Any) -> bool:
     """Whether an operand is written into the equation."""
     return isinstance(atom, Literal)
 
 
 def kind_of(equation: Any) -> str:
-    """The kind by which the lists know an equation: its primitive, but for powers and casts that do less."""
+    """The kind by which the lists know an equation: its primitive, but for powers, casts and products that do less."""
     name = str(equation.primitive.name)
     if name == "integer_pow":
         return {2: "square", -1: "reciprocal"}.get(equation.params["y"], name)
     if name == "convert_element_type" and is_full(equation.invars[0]) and is_full(equation.outvars[0]):
         return "copy"
-    return name
+    return "vdot" if name == "dot_general" and _is_sum(equation) else name
+
+
+def _is_sum(equation: Any) -> bool:
+    """Whether a product multiplies vectors: a long sum, in which no hardware is faster in 16 bits."""
+    (contracted, _), (batched, _) = equation.params["dimension_numbers"]
+    shapes = [atom.aval.shape for atom in equation.invars[:2]]
+    return contracts(equation) and all(len(shape) == len(contracted) + len(batched) for shape in shapes)
+
+
+def contracts(equation: Any) -> bool:
+    """Whether an equation sums over anything, if it is a matrix product; any other counts as if it did."""
+    if equation.primitive.name != "dot_general":
+        return True
+    (contracted, _), _ = equation.params["dimension_numbers"]
+    return any(equation.invars[0].aval.shape[axis] != 1 for axis in contracted)
 
 
 def called(equation: Any) -> tuple[Any, tuple[Any, ...]]:

@@ -9,15 +9,16 @@ from typing import Any, NamedTuple
 
 from mixdown.core import Graph, Role
 from mixdown.jax.reading.builder import NONE, GraphBuilder
-from mixdown.jax.reading.constants import Range, range_of, trouble
+from mixdown.jax.reading.constants import constant_of, is_exact
 from mixdown.jax.reading.equations import (
     ACCUMULATING,
     CALLS,
     EACH_BY_ITSELF,
-    VIEWS,
     asked_precision,
     called,
+    contracts,
     is_full,
+    is_integer,
     is_literal,
     is_other_float,
     kind_of,
@@ -39,15 +40,14 @@ class Reading(NamedTuple):
     results: tuple[int, ...]  # per result of the program, the site that takes it, `NONE` if it is no float32 array
 
 
-def read(closed: Any, low: str, *, accumulates: bool = False) -> Reading:
+def read(closed: Any, *, accumulates: bool = False) -> Reading:
     """Read a program.
 
     Args:
         closed: the closed jaxpr of the whole program.
-        low: the 16-bit dtype, which decides what constants it can hold.
         accumulates: whether the device can yield float32 from a product of 16-bit operands.
     """
-    reader = Reader(low, accumulates=accumulates)
+    reader = Reader(accumulates=accumulates)
     jaxpr = closed.jaxpr
     tensors: dict[Any, int] = {}
     for number, variable in enumerate(jaxpr.invars):
@@ -71,10 +71,10 @@ def read(closed: Any, low: str, *, accumulates: bool = False) -> Reading:
 class Reader:
     """Goes through a program and builds its graph."""
 
-    def __init__(self, low: str, *, accumulates: bool) -> None:
+    def __init__(self, *, accumulates: bool) -> None:
         self.build = GraphBuilder()
-        self._low, self._accumulates = low, accumulates
-        self._ranges: dict[int, Range] = {}  # tensor -> the numbers of the constant that it holds
+        self._accumulates = accumulates
+        self._numbers: dict[float, int] = {}  # number written into equations -> its tensor
 
     def body(self, jaxpr: Any, consts: tuple[Any, ...], scope: Scope) -> Body:
         """Read the equations of a jaxpr, whose arguments the scope knows already."""
@@ -93,14 +93,19 @@ class Reader:
 
     def tensor_of(self, atom: Any, scope: Scope) -> int:
         """The tensor of an operand; a literal becomes one."""
-        if is_literal(atom):
+        if not is_literal(atom):
+            return scope.tensors[atom]
+        if atom.aval.shape:
             return self._constant(scope, atom.val, atom.aval.shape)
-        return scope.tensors[atom]
+        number = float(atom.val)
+        if number not in self._numbers:
+            self._numbers[number] = self._constant(scope, number, ())
+        return self._numbers[number]
 
     def read_by(self, atom: Any, site: int, scope: Scope) -> None:
-        """Let a site read an operand, if that is a float32 variable."""
-        if is_full(atom) and not is_literal(atom):
-            self.build.read(scope.tensors[atom], site)
+        """Let a site read an operand, if that is a float32 variable or a number that a dtype may not hold."""
+        if is_full(atom) and not (is_literal(atom) and is_exact(atom)):
+            self.build.read(self.tensor_of(atom, scope), site)
 
     def make(self, variable: Any, site: int, scope: Scope) -> None:
         """Let a site make a float32 variable."""
@@ -110,10 +115,7 @@ class Reader:
         (site,) = self.build.op(
             scope.name("constant"), "constant", frozen=CONSTANT, role=Role.VARIABLE_READ, origin=scope.origin
         )
-        tensor = self.build.tensor(site, shape, 1, folds=True)
-        if (found := range_of(value)) is not None:
-            self._ranges[tensor] = found
-        return tensor
+        return self.build.tensor(site, shape, 1, constant=constant_of(value), folds=True)
 
     def _step(self, equation: Any, scope: Scope) -> Step:
         primitive, inside = equation.primitive.name, scope.at(equation)
@@ -166,10 +168,12 @@ class Reader:
             scope.name(name),
             kind_of(equation),
             ("operands", "result") if split else ("type",),
-            frozen=self._frozen(equation, scope),
+            frozen=_frozen(equation),
             role=_role(equation, scope),
             origin=scope.origin,
             work=_work(equation) * scope.times,
+            whole=_makes_integers(equation),
+            contracts=contracts(equation),
         )
         if split:
             self.build.flow(*sites)
@@ -178,36 +182,32 @@ class Reader:
         for variable in results:
             if is_full(variable):
                 self.make(variable, sites[-1], scope)
-        self._note_range(equation, scope)
         reads = tuple(sites[0] if is_full(atom) else NONE for atom in operands)
         return Step(equation, reads, tuple(sites[-1] if is_full(each) else NONE for each in results))
 
-    def _frozen(self, equation: Any, scope: Scope) -> str | None:
-        """Why an equation must keep its dtypes, None if it need not."""
-        ports = (*equation.invars, *equation.outvars)
-        if equation.primitive.name != "convert_element_type" and any(map(is_other_float, ports)):
-            return MIXED
-        if asked := asked_precision(equation):
-            return f"it asks for precision {asked}"
-        found = (trouble(self._range(atom, scope), self._low) for atom in equation.invars if is_full(atom))
-        return next((reason for reason in found if reason), None)
 
-    def _range(self, atom: Any, scope: Scope) -> Range | None:
-        return range_of(atom.val) if is_literal(atom) else self._ranges.get(scope.tensors[atom])
-
-    def _note_range(self, equation: Any, scope: Scope) -> None:
-        """Remember what a value is full of that only moves a constant."""
-        if equation.primitive.name not in VIEWS or not is_full(equation.invars[0]):
-            return
-        found, (result,) = self._range(equation.invars[0], scope), equation.outvars
-        if found is not None and is_full(result):
-            self._ranges[scope.tensors[result]] = found
+def _frozen(equation: Any) -> str | None:
+    """Why an equation must keep its dtypes, None if it need not."""
+    ports = (*equation.invars, *equation.outvars)
+    if equation.primitive.name != "convert_element_type" and any(map(is_other_float, ports)):
+        return MIXED
+    asked = asked_precision(equation)
+    return f"it asks for precision {asked}" if asked else None
 
 
 def _role(equation: Any, scope: Scope) -> Role:
     """What the sites of an equation are: a cast to float32 that is in the program follows its readers."""
-    casts = equation.primitive.name == "convert_element_type" and not is_full(equation.invars[0])
-    return Role.CONVERSION if casts else scope.role
+    if equation.primitive.name != "convert_element_type":
+        return scope.role
+    if is_integer(equation.outvars[0]):
+        return Role.TRUNCATION
+    return scope.role if is_full(equation.invars[0]) else Role.CONVERSION
+
+
+def _makes_integers(equation: Any) -> bool:
+    """Whether an equation makes floats that are integers, and may be large."""
+    name = equation.primitive.name
+    return name == "iota" or (name == "convert_element_type" and is_integer(equation.invars[0]))
 
 
 def _work(equation: Any) -> int:

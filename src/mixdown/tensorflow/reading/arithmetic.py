@@ -1,7 +1,8 @@
-"""How many multiplications and additions the matrix products and convolutions of a graph take: `Work`."""
+"""The arithmetic of matrix products and convolutions: how much it is, `Work`, and whether it sums, `Contractions`."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cache, cached_property
 from math import isqrt, prod
@@ -36,24 +37,44 @@ CONVOLUTIONS: dict[str, tuple[int | None, int | None, int | None]] = {
 them; None for the one that is the output."""
 
 
-class Work(Sequence[int]):
-    """Per op of a Graph, its multiplications and additions; 0 where it is no product, or not known."""
+class _PerOp(Sequence[Any]):
+    """Something per op of a Graph that follows from shapes, found out when asked for."""
 
     def __init__(self, draft: Draft, tree: Sequence[Body], shapes: Sequence[Shape]) -> None:
         self._draft, self._tree, self._shapes = draft, tree, shapes
-        self._work = cache(self._operations)
+        self._answer = cache(self._find)
 
     def __len__(self) -> int:
         return len(self._draft.ops)
 
     def __getitem__(self, op: Any) -> Any:
-        return self._work(op)
+        return self._answer(op)
 
-    def _operations(self, op: int) -> int:
+    @abstractmethod
+    def _find(self, op: int) -> Any:
+        """The answer for an op."""
+
+    def _inputs(self, op: int) -> list[Shape]:
+        origin = self._draft.origins[op]
+        return input_shapes(self._node(op), origin, self._read, self._shapes)
+
+    def _node(self, op: int) -> Any:
+        origin = self._draft.origins[op]
+        return self._tree[origin.body].nodes[origin.node]
+
+    @cached_property
+    def _read(self) -> dict[Use, int]:
+        return tensors_by_use(self._draft.uses)
+
+
+class Work(_PerOp):
+    """Per op of a Graph, its multiplications and additions; 0 where it is no product, or not known."""
+
+    def _find(self, op: int) -> int:
         kind, origin = self._draft.ops[op].kind, self._draft.origins[op]
         if kind not in PRODUCTS and kind not in CONVOLUTIONS:
             return 0
-        inputs = input_shapes(self._tree[origin.body].nodes[origin.node], origin, self._read, self._shapes)
+        inputs = self._inputs(op)
         made = self._made.get((origin.body, origin.node))
         output = None if made is None else self._shapes[made]
         if kind in PRODUCTS:
@@ -62,12 +83,45 @@ class Work(Sequence[int]):
         return convolution(kernel, result, depthwise="Depthwise" in kind)
 
     @cached_property
-    def _read(self) -> dict[Use, int]:
-        return tensors_by_use(self._draft.uses)
-
-    @cached_property
     def _made(self) -> dict[tuple[int, int], int]:
         return {(place.body, place.node): index for index, place in enumerate(self._draft.places)}
+
+
+class Contractions(_PerOp):
+    """Per op of a Graph, whether it sums over something: False for matrix products that do not."""
+
+    def _find(self, op: int) -> bool:
+        kind = self._draft.ops[op].kind
+        if kind not in PRODUCTS:
+            return True
+        node = self._node(op)
+        if kind == "Einsum":
+            return contracts(node.attr["equation"].s.decode(errors="replace"), self._inputs(op))
+        left = self._inputs(op)[0]
+        flipped = PRODUCTS[kind][0]
+        axis = -2 if flipped in node.attr and node.attr[flipped].b else -1
+        return left is None or len(left) < -axis or left[axis] != 1
+
+
+def contracts(equation: str, shapes: Sequence[Shape]) -> bool:
+    """Whether an einsum sums over a label that both operands share; a size that is not known counts as more than 1."""
+    inputs, _, output = equation.replace(" ", "").partition("->")
+    terms = inputs.split(",")
+    if len(terms) != len(shapes) or len(terms) != 2:  # noqa: PLR2004 - the two sides of a product
+        return len(terms) != 1
+    if "..." in terms[0] and "..." in terms[1] and "..." not in output:
+        return True
+    shared = set(terms[0]) & set(terms[1]) - set(output) - {"."}
+    return any(_size(label, terms[0], shapes[0]) != 1 for label in shared)
+
+
+def _size(label: str, term: str, shape: Shape) -> int | None:
+    """The size of a label, counted from the end it is nearer to: dots stand for any number of dimensions."""
+    before, dots, after = term.partition("...")
+    place = before.find(label) if label in before else after.find(label) - len(after)
+    if shape is None or (dots == "" and len(shape) != len(term)) or len(shape) < len(before) + len(after):
+        return None
+    return shape[place]
 
 
 def tensors_by_use(uses: Sequence[Sequence[Use]]) -> dict[Use, int]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from mixdown.core import Graph, Op, Role, Site, Tensor, Tie
-from mixdown.core.graph import Shape
+from mixdown.core.graph import Constant, Shape
 from mixdown.core.pricing.measured import Measured
 from mixdown.tensorflow.protos.bodies import Body
 from mixdown.tensorflow.protos.signatures import Signature
@@ -72,7 +72,7 @@ class Draft:
         self.origins: list[Origin] = []
         self.flows: list[tuple[int, int]] = []
         self.ties: list[Tie] = []
-        self._tensors: list[tuple[str, int, bool]] = []  # name, the site that makes it, whether a cast of it folds
+        self._tensors: list[tuple[str, int, bool, Constant | None]] = []  # without the sites that read it
         self._consumers: list[list[int]] = []  # per tensor, as are the next two
         self.places: list[Place] = []
         self.uses: list[list[Use]] = []
@@ -91,9 +91,9 @@ class Draft:
         site = Site(len(self.ops), "type", legal=True, kernel=True, role=Role.CONDUIT)
         return self.add_op(Op(name, kind, function, (len(self.sites),), frozen), origin, (site,))
 
-    def add_tensor(self, name: str, maker: int, place: Place, *, folds: bool) -> int:
+    def add_tensor(self, name: str, maker: int, place: Place, *, folds: bool, constant: Constant | None) -> int:
         """Add a value; returns its index."""
-        self._tensors.append((name, maker, folds))
+        self._tensors.append((name, maker, folds, constant))
         self._consumers.append([])
         self.places.append(place)
         self.uses.append([])
@@ -104,11 +104,13 @@ class Draft:
         self._consumers[tensor].append(site)
         self.uses[tensor].append(use)
 
-    def graph(self, shapes: Sequence[Shape], work: Sequence[int], machine: Measured | None) -> Graph:
+    def graph(
+        self, shapes: Sequence[Shape], work: Sequence[int], contracts: Sequence[bool], machine: Measured | None
+    ) -> Graph:
         """The finished Graph."""
         tensors = tuple(
-            Tensor(name, maker, tuple(consumers), folds)
-            for (name, maker, folds), consumers in zip(self._tensors, self._consumers, strict=True)
+            Tensor(name, maker, tuple(consumers), folds, constant)
+            for (name, maker, folds, constant), consumers in zip(self._tensors, self._consumers, strict=True)
         )
         ops, sites, ties, flows = tuple(self.ops), tuple(self.sites), tuple(self.ties), tuple(self.flows)
-        return Graph(ops, sites, tensors, ties, flows, shapes, work, machine)
+        return Graph(ops, sites, tensors, ties, flows, shapes, work, machine, contracts)

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from tensorflow.core.framework import types_pb2
+
 from mixdown.core import Agreement, Graph, Op, Policy, Role, Site, Tie
 from mixdown.core.policy import MEASURED_DEVICES
 from mixdown.errors import GraphError
@@ -21,8 +23,9 @@ from mixdown.tensorflow.protos.bodies import Body
 from mixdown.tensorflow.protos.kernels import Support
 from mixdown.tensorflow.protos.signatures import Signature
 from mixdown.tensorflow.protos.wiring import Source
-from mixdown.tensorflow.reading.arithmetic import Work
+from mixdown.tensorflow.reading.arithmetic import Contractions, Work
 from mixdown.tensorflow.reading.builder import ARGUMENT, RESULT, Chapter, Draft, Origin, Use
+from mixdown.tensorflow.reading.constants import constant_in
 from mixdown.tensorflow.reading.control_flow import mark_variable_reads, tie_calls, tie_recurrent_edges
 from mixdown.tensorflow.reading.tensor_lists import tie_lists
 from mixdown.tensorflow.shapes.inference import Place, Shapes
@@ -86,8 +89,8 @@ def read(
     tie_lists(draft, reader.may_change)
     outputs = [len(signature.outputs) for signature in draft.chapters[0].signatures]
     shapes = Shapes(draft.places, draft.chapters, library, handles)
-    work = Work(draft, tree, shapes)
-    return Reading(draft.graph(shapes, work, machine), tree, library, draft.origins, draft.uses, outputs)
+    work, contracts = Work(draft, tree, shapes), Contractions(draft, tree, shapes)
+    return Reading(draft.graph(shapes, work, contracts, machine), tree, library, draft.origins, draft.uses, outputs)
 
 
 class _NodeReader:
@@ -157,7 +160,7 @@ class _NodeReader:
         where = kernels.compiler_of(where) if compiled else where
         supports = (CONDUIT,) * len(read.signature.labels) if conduit else self._supports(read, where)
         sites = [
-            Site(index, label, support.legal, support.kernel, _role(read.kind, label, conduit=conduit))
+            Site(index, label, support.legal, support.kernel, *_nature(node, read.kind, label, conduit=conduit))
             for label, support in zip(read.signature.labels, supports, strict=True)
         ]
         numbers = tuple(range(base, base + len(sites)))
@@ -241,11 +244,26 @@ class _Node(NamedTuple):
 
 CONDUIT = kernels.Support(legal=True, kernel=True)
 
+SHORT_INTEGERS = {types_pb2.DT_INT8, types_pb2.DT_UINT8}
+"""Integers that every 16-bit dtype holds exactly."""
 
-def _role(kind: str, label: str, *, conduit: bool) -> Role:
-    if conduit and label.endswith("]"):
-        return Role.CONDUIT
-    return Role.CONVERSION if kind == "Cast" and label == "DstT" else Role.PLAIN
+LONG_INTEGERS = {
+    *(types_pb2.DT_INT16, types_pb2.DT_INT32, types_pb2.DT_INT64),
+    *(types_pb2.DT_UINT16, types_pb2.DT_UINT32, types_pb2.DT_UINT64),
+}
+
+INTEGERS = SHORT_INTEGERS | LONG_INTEGERS | {types_pb2.DT_BOOL}
+"""What a cast makes of a float by dropping digits."""
+
+
+def _nature(node: Any, kind: str, label: str, *, conduit: bool) -> tuple[Role, bool]:
+    """The role of a site, and whether it makes floats of integers."""
+    if kind == "Cast":
+        source, target = node.attr["SrcT"].type, node.attr["DstT"].type
+        if label == "DstT":
+            return Role.CONVERSION, source in LONG_INTEGERS
+        return (Role.TRUNCATION if target in INTEGERS else Role.PLAIN), False
+    return (Role.CONDUIT if conduit and label.endswith("]") else Role.PLAIN), kind == "Range"
 
 
 def _connect(draft: Draft, chapter: Chapter) -> None:
@@ -278,5 +296,7 @@ def _tensor(draft: Draft, chapter: Chapter, tensors: dict[Source, int], source: 
         if maker < 0:
             raise GraphError(f"The output {port} of {name!r} is read as float32, but it is not.")
         folds = node >= 0 and chapter.body.nodes[node].op == "Const"
-        tensors[source] = draft.add_tensor(f"{name}:{port}", maker, Place(chapter.index, node, port), folds=folds)
+        constant = constant_in(chapter.body.nodes[node]) if folds else None
+        place = Place(chapter.index, node, port)
+        tensors[source] = draft.add_tensor(f"{name}:{port}", maker, place, folds=folds, constant=constant)
     return tensors[source]

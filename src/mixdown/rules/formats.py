@@ -20,10 +20,11 @@ class Format:
     too_large: int  # becomes Inf
     largest: float
     smallest_normal: float
+    whole: int  # every integer up to this one is exact
 
 
-FLOAT16 = Format("float16", 0x33000001, 0x387FE000, 0x477FF000, 65504.0, 2.0**-14)
-BFLOAT16 = Format("bfloat16", 0x00008001, 0x007F8000, 0x7F7F8000, 3.3895313892515355e38, 2.0**-126)
+FLOAT16 = Format("float16", 0x33000001, 0x387FE000, 0x477FF000, 65504.0, 2.0**-14, 2048)
+BFLOAT16 = Format("bfloat16", 0x00008001, 0x007F8000, 0x7F7F8000, 3.3895313892515355e38, 2.0**-126, 256)
 FORMATS = {each.name: each for each in (FLOAT16, BFLOAT16)}
 
 NONZERO, INF, NAN = 1, 0x7F800000, 0x7F800001
