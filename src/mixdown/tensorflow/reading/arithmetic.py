@@ -37,7 +37,7 @@ CONVOLUTIONS: dict[str, tuple[int | None, int | None, int | None]] = {
 them; None for the one that is the output."""
 
 
-class _PerOp(Sequence[Any]):
+class PerOp(Sequence[Any]):
     """Something per op of a Graph that follows from shapes, found out when asked for."""
 
     def __init__(self, draft: Draft, tree: Sequence[Body], shapes: Sequence[Shape]) -> None:
@@ -67,7 +67,7 @@ class _PerOp(Sequence[Any]):
         return tensors_by_use(self._draft.uses)
 
 
-class Work(_PerOp):
+class Work(PerOp):
     """Per op of a Graph, its multiplications and additions; 0 where it is no product, or not known."""
 
     def _find(self, op: int) -> int:
@@ -87,17 +87,22 @@ class Work(_PerOp):
         return {(place.body, place.node): index for index, place in enumerate(self._draft.places)}
 
 
-class Contractions(_PerOp):
-    """Per op of a Graph, whether it sums over something: False for matrix products that do not."""
+class Contractions(PerOp):
+    """Per op of a Graph, whether it sums over something: False for matrix products that do not.
+
+    The product of two single numbers, which is how people try out what a rewrite does, counts as a matrix product.
+    """
 
     def _find(self, op: int) -> bool:
         kind = self._draft.ops[op].kind
         if kind not in PRODUCTS:
             return True
-        node = self._node(op)
+        node, inputs = self._node(op), self._inputs(op)
+        if all(shape is not None and set(shape) == {1} for shape in inputs):
+            return True
         if kind == "Einsum":
-            return contracts(node.attr["equation"].s.decode(errors="replace"), self._inputs(op))
-        left = self._inputs(op)[0]
+            return contracts(node.attr["equation"].s.decode(errors="replace"), inputs)
+        left = inputs[0]
         flipped = PRODUCTS[kind][0]
         axis = -2 if flipped in node.attr and node.attr[flipped].b else -1
         return left is None or len(left) < -axis or left[axis] != 1
