@@ -67,6 +67,12 @@ def test_every_public_name_has_an_entry_in_the_api_page() -> None:
         assert name == "__version__" or any(re.fullmatch(wanted, entry) for entry in entries), name
 
 
+def test_every_public_name_of_the_jax_host_has_an_entry_in_the_api_page() -> None:
+    page = (DOCS / "api.md").read_text("utf-8")
+    names = set(mixdown.jax.__all__) - {"Policy"}
+    assert [name for name in sorted(names) if f":: mixdown.jax.{name}\n" not in page] == []
+
+
 def test_every_public_numerics_tool_has_an_entry_in_the_api_page() -> None:
     page = (DOCS / "api.md").read_text("utf-8")
     assert [name for name in mixdown.numerics.__all__ if f":: mixdown.numerics.{name}\n" not in page] == []
