@@ -27,7 +27,7 @@ from mixdown.scaling.step_counters import KEPT, LOG_SHAPE, MOST_NAMED, NO_VARIAB
 )
 @dataclass(frozen=True, eq=False, repr=False)
 class JaxLossScale(CountProperties):
-    """What a loss is multiplied by, with the counts and the log of skipped steps. `LossScale.start` makes one.
+    """What a loss is multiplied by, with the counts and the log of skipped steps; `start` makes one.
 
     Its properties (`steps`, `skipped_steps`, `last_skipped_step`, `skips_in_a_row`) are Python numbers; inside jit they
     are traced.

@@ -9,12 +9,12 @@ import jax
 import numpy as np
 
 from mixdown.core import Policy
-from mixdown.jax.numerics.findings import MOST_PORTS, NOTHING, Finding
+from mixdown.jax.numerics.probe_record import MOST_PORTS, NOTHING, ProbeRecord
 from mixdown.jax.numerics.probes import Probed
 from mixdown.jax.numerics.programs import TracedCall, as_they_are, chosen
 from mixdown.jax.numerics.sites import ProbedEquation
-from mixdown.numerics.formats import FORMATS
 from mixdown.numerics.location import Location, Range
+from mixdown.rules.formats import FORMATS
 
 MOST_OTHERS = 8
 """Further ops that are named."""
@@ -45,7 +45,7 @@ def locate(fn: Callable[..., Any], *args: Any, policy: Policy | None = None) -> 
     return _located(probed, finding, program)
 
 
-def _located(probed: Probed, finding: Finding, program: TracedCall) -> Location:
+def _located(probed: Probed, finding: ProbeRecord, program: TracedCall) -> Location:
     """What the probes found, in the words of the program. Of a cast, the op that reads it is named."""
     sites, number = list(probed.sites.equations.values()), int(finding.first.site)
     found = sites[number]
@@ -69,7 +69,7 @@ def _located(probed: Probed, finding: Finding, program: TracedCall) -> Location:
     )
 
 
-def _run(probed: Probed, program: TracedCall) -> tuple[Any, Finding]:
+def _run(probed: Probed, program: TracedCall) -> tuple[Any, ProbeRecord]:
     with as_they_are():  # it is rewritten already
         return jax.device_get(jax.jit(probed, compiler_options=AS_WRITTEN)(*program.arguments))
 

@@ -1,4 +1,4 @@
-"""A program run with probes in it: `Probed` traces it again and carries a `Finding` through calls, loops and shards."""
+"""A program run with probes: `Probed` traces it again and carries a `ProbeRecord` through calls, loops and shards."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.sharding import PartitionSpec
 
-from mixdown.jax.numerics.findings import Finding, Frame, earliest, nothing_yet
+from mixdown.jax.numerics.probe_record import Frame, ProbeRecord, earliest, nothing_yet
 from mixdown.jax.numerics.sites import Path, sites_of
 from mixdown.jax.private import as_traced, bind
 from mixdown.jax.reading.equations import CALLS, called, is_literal, opened
@@ -38,7 +38,7 @@ class Probed:
             "cond": self._cond,
         }
 
-    def __call__(self, *arguments: Any) -> tuple[Values, Finding]:
+    def __call__(self, *arguments: Any) -> tuple[Values, ProbeRecord]:
         """What the program returns, and what the probes found; to be called under jit."""
         frame = Frame(nothing_yet(len(self._numbers)))
         results = self._run(self.closed.jaxpr, self.closed.consts, arguments, (), frame)
@@ -70,11 +70,11 @@ class Probed:
         jaxpr, consts = called(equation)
         return self._run(jaxpr, consts, operands, (*path, 0), frame)
 
-    def _body(self, body: Any, path: Path, frame: Frame) -> Callable[..., tuple[Values, Finding]]:
+    def _body(self, body: Any, path: Path, frame: Frame) -> Callable[..., tuple[Values, ProbeRecord]]:
         """A jaxpr as a function of a finding, a round and its arguments that returns results and the finding after."""
         jaxpr, consts = opened(body)
 
-        def run(finding: Finding, round: Any, *arguments: Any) -> tuple[Values, Finding]:  # noqa: A002 - of a loop
+        def run(finding: ProbeRecord, round: Any, *arguments: Any) -> tuple[Values, ProbeRecord]:  # noqa: A002 - of a loop
             inner = Frame(finding, round, frame.axes)
             results = self._run(jaxpr, consts, arguments, path, inner)
             return [_strong(value) for value in results], inner.settle()
@@ -103,7 +103,7 @@ class Probed:
         test = self._body(params["cond_jaxpr"], (*path, 0), frame)
         work = self._body(params["body_jaxpr"], (*path, 1), frame)
 
-        def tested(values: Values, finding: Finding, round_: Any) -> Any:
+        def tested(values: Values, finding: ProbeRecord, round_: Any) -> Any:
             (goes_on,), finding = test(finding, round_, *operands[:tests], *values)
             return goes_on, values, finding, round_
 

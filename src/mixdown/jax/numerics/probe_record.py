@@ -1,7 +1,7 @@
-"""What the probes of a run carry with them: `Finding`, the first equation that made Inf or NaN of finite inputs.
+"""What the probes of a run carry with them: `ProbeRecord`, the first equation that made Inf or NaN of finite inputs.
 
-A finding is a pytree that goes through the program beside its values, into loops and out of them. `Frame` collects the
-observations of equations that follow each other and adds them to the finding at once.
+A record is a pytree that goes through the program beside its values, into loops and out of them. `Frame` collects the
+observations of equations that follow each other and adds them to the record at once.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class First(NamedTuple):
     numbers: Any  # the summaries of its operands, then of its results
 
 
-class Finding(NamedTuple):
+class ProbeRecord(NamedTuple):
     """What went wrong so far."""
 
     first: First
@@ -41,11 +41,11 @@ class Finding(NamedTuple):
     clock: Any  # how many equations have run so far
 
 
-def nothing_yet(sites: int) -> Finding:
+def nothing_yet(sites: int) -> ProbeRecord:
     """The finding before the first equation of a program with so many."""
     numbers = jnp.zeros([2 * MOST_PORTS, FIELDS], jnp.float32)
     first = First(jnp.int32(NOTHING), jnp.int32(LATER), jnp.int32(0), numbers)
-    return Finding(first, seen=jnp.zeros([max(sites, 1)], bool), clock=jnp.int32(0))
+    return ProbeRecord(first, seen=jnp.zeros([max(sites, 1)], bool), clock=jnp.int32(0))
 
 
 @jax.jit
@@ -66,7 +66,7 @@ def not_finite(summaries: Sequence[jax.Array]) -> jax.Array:
     return jnp.bool_(False) if not summaries else (jnp.stack(list(summaries))[:, 2:] > 0).any()  # noqa: FBT003
 
 
-class Observed(NamedTuple):
+class ObservedEquation(NamedTuple):
     """What one equation did."""
 
     site: int
@@ -83,9 +83,9 @@ class Frame:
         axes: the mesh axes of the `shard_map` around.
     """
 
-    def __init__(self, finding: Finding, round: Any = 0, axes: tuple[str, ...] = ()) -> None:  # noqa: A002 - of a loop
+    def __init__(self, finding: ProbeRecord, round: Any = 0, axes: tuple[str, ...] = ()) -> None:  # noqa: A002 - of a loop
         self.finding, self.round, self.axes = finding, round, axes
-        self._observed: list[Observed] = []
+        self._observed: list[ObservedEquation] = []
         self._summaries: dict[int, tuple[Any, Any]] = {}  # by the identity of a value, which is kept with it
 
     def summary(self, value: Any) -> Any:
@@ -112,9 +112,9 @@ class Frame:
             return
         sound = ~not_finite(read)
         bad = (sound if agreed is None else agreed(sound)) & not_finite(made)
-        self._observed.append(Observed(site, bad, _table(read, made)))
+        self._observed.append(ObservedEquation(site, bad, _table(read, made)))
 
-    def settle(self) -> Finding:
+    def settle(self) -> ProbeRecord:
         """The finding with all that was observed so far."""
         if self._observed:
             self.finding = _with(self.finding, self._observed, self.round)
@@ -129,7 +129,7 @@ def _table(read: Sequence[Any], made: Sequence[Any]) -> jax.Array:
     return jnp.stack([row for half in halves for row in (half + [blank] * (MOST_PORTS - len(half)))])
 
 
-def _with(finding: Finding, observed: Sequence[Observed], round: Any) -> Finding:  # noqa: A002 - of a loop
+def _with(finding: ProbeRecord, observed: Sequence[ObservedEquation], round: Any) -> ProbeRecord:  # noqa: A002 - of a loop
     numbers = jnp.array([each.site for each in observed], jnp.int32)
     bad = jnp.stack([each.bad for each in observed])
     at = jnp.argmax(bad)
@@ -139,7 +139,7 @@ def _with(finding: Finding, observed: Sequence[Observed], round: Any) -> Finding
         round=jnp.asarray(round, jnp.int32),
         numbers=jnp.stack([each.numbers for each in observed])[at],
     )
-    return Finding(_first(finding.first, new), finding.seen.at[numbers].max(bad), finding.clock + len(observed))
+    return ProbeRecord(_first(finding.first, new), finding.seen.at[numbers].max(bad), finding.clock + len(observed))
 
 
 def _first(before: First, new: First) -> First:
@@ -148,8 +148,8 @@ def _first(before: First, new: First) -> First:
     return First(*(jnp.where(late, old, found) for old, found in zip(before, new, strict=True)))
 
 
-def earliest(before: Finding, shards: Finding) -> Finding:
+def earliest(before: ProbeRecord, shards: ProbeRecord) -> ProbeRecord:
     """The finding after a `shard_map`, of that before it and those of all shards, stacked."""
     at = jnp.argmin(shards.first.when)
     found = First(*(leaf[at] for leaf in shards.first))
-    return Finding(_first(before.first, found), before.seen | shards.seen.any(axis=0), shards.clock.max())
+    return ProbeRecord(_first(before.first, found), before.seen | shards.seen.any(axis=0), shards.clock.max())
