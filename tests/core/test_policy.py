@@ -24,7 +24,7 @@ REFUSED: list[Any] = [
     (lambda: Policy(low="int8x"), "Unknown low dtype 'int8x': choose from float16, bfloat16."),
     (
         lambda: Policy(rules="tf-2.20"),
-        "Unknown rule set 'tf-2.20' (did you mean 'tf-2.21'?): choose from documented, tf-2.19, tf-2.21.",
+        "Unknown rule set 'tf-2.20' (did you mean 'tf-2.21'?): choose from documented, tf-2.19, tf-2.21, jax.",
     ),
     (lambda: Policy(strategy="graple"), "Unknown strategy 'graple' (did you mean 'grappler'?)"),
     (

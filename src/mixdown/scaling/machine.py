@@ -110,6 +110,14 @@ def at_least(floor: float, scale: Number, where: Where) -> Number:
     return where(scale > floor, scale, floor)
 
 
+def divided(numbers: Number, scale: Number, cast: Callable[[Number, str], Number]) -> Number:
+    """Numbers of a host, such as a gradient, over the scale, in their own dtype; `cast` is the host's."""
+    # Divided, not multiplied by 1/scale: 1/2**127 is subnormal and flushed to 0. In float32 at least: a scale
+    # above 65504 is inf in float16.
+    wide = "float64" if "float64" in str(numbers.dtype) else "float32"
+    return cast(cast(numbers, wide) / cast(scale, wide), numbers.dtype)
+
+
 def positive_real(name: str, value: object) -> float:
     """The value as a float, refused unless it is a finite number above zero."""
     if isinstance(value, bool) or not isinstance(value, Real):

@@ -11,14 +11,14 @@ import tensorflow as tf
 
 from mixdown.core import Policy
 from mixdown.errors import WrongTypeError
+from mixdown.keras3.dtype_policies import refuse_mixed_policy
 from mixdown.messages import warn
+from mixdown.scaling.misuse import watch
 from mixdown.tensorflow.calls import active_policy
 from mixdown.tensorflow.install import install
 from mixdown.tensorflow.loss_scaling.loss_scale import LossScale
-from mixdown.tensorflow.loss_scaling.misuse import watch
 from mixdown.tensorflow.loss_scaling.optimizers import LossScaleOptimizer, home_of, what_came
 from mixdown.tensorflow.loss_scaling.optimizers.v1 import MixedPrecisionLossScaleOptimizer
-from mixdown.tensorflow.machine.gates import mixed_keras_policy
 from mixdown.tensorflow.runtime.private import loss_scale_wrappers
 from mixdown.tensorflow.sessions import hook
 
@@ -26,27 +26,18 @@ from mixdown.tensorflow.sessions import hook
 def enable_mixed_precision_graph_rewrite(
     opt: Any, loss_scale: float | str | LossScale = "dynamic", *, policy: Policy | None = None
 ) -> Any:
-    """Run the safe, expensive ops of every tf.function and session from now on in 16 bits, and scale the loss.
+    """Run every tf.function and session from now on in mixed precision: `mixdown.choose_host` says what is asked.
 
     Args:
-        opt: a Keras 3, tf_keras or `tf.compat.v1.train` optimizer. Train with the one that is returned.
-        loss_scale: a number, "dynamic", or a `LossScale`; of TensorFlow's own loss scales, the values are taken over.
-        policy: what may run in 16 bits, and where; the default policy if None.
+        opt: a Keras 3 optimizer on TensorFlow's backend, or one of tf_keras or `tf.compat.v1.train`.
+        loss_scale: see there.
+        policy: see there.
 
     Returns:
-        The optimizer, wrapped so that small gradients do not vanish in 16 bits and bad steps are skipped.
-
-    Raises:
-        ValueError: a mixed Keras dtype policy is set, or `opt` is wrapped already.
-        WrongTypeError: `opt` is not an optimizer. It is a ValueError, and a TypeError too.
-        MixdownError: this TensorFlow is not one that mixdown can put its hooks into.
+        The optimizer, wrapped.
     """
     policy = policy or Policy()
-    if conflict := mixed_keras_policy():
-        raise ValueError(
-            f"The dtype policy {conflict} is set for all layers: it and the rewrite cannot both choose precisions. "
-            f"Set the policy 'float32' again, or do not enable the rewrite."
-        )
+    refuse_mixed_policy()
     if tf.inside_function():
         warn(
             "Mixed precision is being enabled inside a tf.function, where this line runs only while the function is "

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 from mixdown.core import Plan, Policy
 from mixdown.errors import MixdownError
+from mixdown.keras3.dtype_policies import mixed_keras_policy
 from mixdown.messages import logger, warn
 from mixdown.tensorflow.calls.tracing_time import planning_time
 from mixdown.tensorflow.machine.devices import device_type, machine_default
-from mixdown.tensorflow.machine.gates import mixed_keras_policy
 from mixdown.tensorflow.reading.idle import is_idle
 from mixdown.tensorflow.reading.read import Reading
 from mixdown.tensorflow.runtime.gc_pause import collector_paused

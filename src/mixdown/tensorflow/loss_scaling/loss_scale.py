@@ -6,14 +6,12 @@ They work eagerly, in `tf.function`, in v1 graphs and under `tf.distribute` stra
 
 import abc
 from dataclasses import asdict
-from numbers import Real
 from typing import Any, Self
 
 import tensorflow as tf
 
-from mixdown.errors import WrongTypeError
-from mixdown.scaling import Law, State, after, start
-from mixdown.scaling.machine import LARGEST_SCALE, positive_real
+from mixdown.scaling import Law, State, after, chosen_law, start
+from mixdown.scaling.machine import LARGEST_SCALE
 from mixdown.tensorflow.loss_scaling.branching import either, where
 from mixdown.tensorflow.loss_scaling.gradients import agreed_codes, agreed_finite, first_of
 from mixdown.tensorflow.loss_scaling.step_counters import StepCounters
@@ -77,7 +75,7 @@ class FixedLossScale(LossScale):
 
     def __init__(self, loss_scale_value: float) -> None:
         super().__init__()
-        self.law = fixed_law("loss_scale_value", loss_scale_value)
+        self.law = chosen_law.fixed_law("loss_scale_value", loss_scale_value)
         self._value = self.law.initial
         self.create()
 
@@ -231,44 +229,15 @@ def law_of(loss_scale: Any) -> Law:
         WrongTypeError: it is none of them.
         ValueError: it is None, another string, or a number that is no usable scale.
     """
-    law = loss_scale if isinstance(loss_scale, Law) else getattr(loss_scale, "law", None)
-    if isinstance(law, Law):
-        return law
     if isinstance(loss_scale, (TensorFlowFixedScale, TensorFlowDynamicScale)):
         return _law_of_tensorflows(loss_scale)
-    if isinstance(loss_scale, Real) and not isinstance(loss_scale, bool):
-        return fixed_law("loss_scale", loss_scale)
-    _refuse_unless_dynamic(loss_scale)
-    return Law()
+    return chosen_law.law_of(loss_scale)
 
 
 def _law_of_tensorflows(loss_scale: Any) -> Law:
     """The constants of TensorFlow's own loss scale; one that has moved already starts where it stands."""
     arguments = loss_scale.get_config()
     if isinstance(loss_scale, TensorFlowFixedScale):
-        return fixed_law(*arguments.popitem())
+        return chosen_law.fixed_law(*arguments.popitem())
     initial = arguments.pop("initial_loss_scale")
     return Law(float(loss_scale()) if tf.executing_eagerly() else initial, **arguments)
-
-
-def fixed_law(name: str, value: object) -> Law:
-    """The law of a scale that never changes; `name` is that of the argument it came from."""
-    scale = positive_real(name, value)
-    if scale < 1:
-        raise ValueError(
-            f"FixedLossScale needs a scale of at least 1, got {scale}. "
-            f"Use DynamicLossScale({scale}, floor={scale}) for smaller scales."
-        )
-    return Law(initial=scale, floor=scale, ceiling=scale)
-
-
-def _refuse_unless_dynamic(value: object) -> None:
-    rule = 'a number, "dynamic" or a LossScale'
-    if value is None:
-        raise ValueError(f"loss_scale cannot be None. Pass {rule}.")
-    if not isinstance(value, str):
-        reason = "A Keras 3 optimizer keeps the scale in its own weights and cannot call another kind of LossScale."
-        kind = f"{value!r} of type {type(value).__name__}"
-        raise WrongTypeError(f"loss_scale must be {rule}, got {kind}.{f' {reason}' * isinstance(value, LossScale)}")
-    if value != "dynamic":
-        raise ValueError(f"loss_scale must be {rule}, got {value!r}.")

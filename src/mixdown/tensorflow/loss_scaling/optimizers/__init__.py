@@ -13,9 +13,12 @@ from mixdown.tensorflow.runtime.private import refuse_missing
 # The class all optimizers of a library descend from -> the module and the class of its wrapper. Comparing names imports
 # nothing; they are in the table of private names, too.
 HOMES = {
-    "keras.src.optimizers.base_optimizer.BaseOptimizer": ("keras3", "Keras3LossScaleOptimizer"),
-    "tf_keras.src.optimizers.optimizer.Optimizer": ("tf_keras", "TfKerasLossScaleOptimizer"),
-    "tf_keras.src.optimizers.legacy.optimizer_v2.OptimizerV2": ("tf_keras", "TfKerasLegacyLossScaleOptimizer"),
+    "keras.src.optimizers.base_optimizer.BaseOptimizer": ("mixdown.keras3.optimizer", "Keras3LossScaleOptimizer"),
+    "tf_keras.src.optimizers.optimizer.Optimizer": (f"{__name__}.tf_keras", "TfKerasLossScaleOptimizer"),
+    "tf_keras.src.optimizers.legacy.optimizer_v2.OptimizerV2": (
+        f"{__name__}.tf_keras",
+        "TfKerasLegacyLossScaleOptimizer",
+    ),
 }
 TF_V1 = "tensorflow.python.training.optimizer.Optimizer"
 WRAPPED = {
@@ -27,21 +30,15 @@ WRAPPED = {
 
 
 def LossScaleOptimizer(inner: Any, loss_scale: Any = "dynamic", *, skip_limit: int | None = None) -> Any:  # noqa: N802 - used like a class, which it picks
-    """Wrap a Keras 3 or tf_keras optimizer so that it scales the loss and skips non-finite steps.
+    """Wrap an optimizer of a library on TensorFlow: `mixdown.choose_host` says what is asked, and what is raised.
 
     Args:
-        inner: an optimizer of Keras 3 (`keras.optimizers`) or tf_keras (`tf_keras.optimizers`, also its `legacy` ones).
-        loss_scale: "dynamic", a number (a fixed scale) or a `mixdown.LossScale`; of TensorFlow's own loss scales, the
-            values are taken over.
-        skip_limit: skips in a row after which `mixdown.LossScaleError` is raised; None to be warned once at 50.
+        inner: an optimizer of Keras 3 with TensorFlow's backend, or of tf_keras.
+        loss_scale: see there.
+        skip_limit: see there.
 
     Returns:
-        An optimizer of the same library, for `compile` and `fit` or a loop of your own.
-
-    Raises:
-        WrongTypeError: `inner` is not an optimizer, or not one of these libraries.
-        ValueError: `inner` scales the loss already.
-        MixdownError: its library is not as mixdown knows it.
+        An optimizer of the same library.
     """
     if ancestors(inner) & WRAPPED:
         raise ValueError(
@@ -53,7 +50,7 @@ def LossScaleOptimizer(inner: Any, loss_scale: Any = "dynamic", *, skip_limit: i
         raise WrongTypeError(f"LossScaleOptimizer needs a Keras 3 or tf_keras optimizer, but {what_came(inner)}")
     refuse_missing(found.partition(".")[0])
     module, kind = HOMES[found]
-    return getattr(import_module(f"{__name__}.{module}"), kind)(inner, loss_scale, skip_limit=skip_limit)
+    return getattr(import_module(module), kind)(inner, loss_scale, skip_limit=skip_limit)
 
 
 def home_of(inner: Any) -> str | None:

@@ -13,10 +13,11 @@ import tensorflow as tf
 from mixdown.scaling.step_counters import HEAD, row_of
 from mixdown.tensorflow.loss_scaling.branching import either, in_xla, where
 from mixdown.tensorflow.loss_scaling.gradients import agreed_codes, codes, refuse_cross_replica, unscaled, values
+from mixdown.tensorflow.loss_scaling.loss_scale import law_of
 from mixdown.tensorflow.loss_scaling.step_counters import log_entries, raise_or_warn
 from mixdown.tensorflow.runtime.private import strategy_supports_no_merge_call
 
-__all__ = ["functions", "gradients", "may_read", "now", "stateless_step", "step", "tensor", "unscaled"]
+__all__ = ["functions", "gradients", "law_of", "may_read", "now", "stateless_step", "step", "tensor", "unscaled"]
 
 Gradients = Sequence[Any]  # of tf.Tensor, tf.IndexedSlices or None
 

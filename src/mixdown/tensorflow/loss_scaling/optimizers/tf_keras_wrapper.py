@@ -15,12 +15,12 @@ import tf_keras
 from mixdown.errors import LossScaleWarning, WrongTypeError
 from mixdown.messages import warn
 from mixdown.scaling import SkipLimit
+from mixdown.scaling.live_optimizers import remember
+from mixdown.scaling.misuse import Usage
 from mixdown.tensorflow.loss_scaling.branching import in_xla
 from mixdown.tensorflow.loss_scaling.gradients import agreed_finite, first_of, refuse_cross_replica, scaled, unscaled
 from mixdown.tensorflow.loss_scaling.loss_scale import DynamicLossScale, FixedLossScale, get
-from mixdown.tensorflow.loss_scaling.misuse import Usage
 from mixdown.tensorflow.loss_scaling.optimizers.scaled_optimizer import ScaledOptimizer, apply_or_skip
-from mixdown.tensorflow.loss_scaling.scaler_reports import remember
 from mixdown.tensorflow.runtime.private import DelegatingTrackableMixin, strategy_supports_no_merge_call
 
 Pairs = Sequence[tuple[Any, Any]]  # (gradient or None, variable)

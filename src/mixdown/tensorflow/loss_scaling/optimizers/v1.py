@@ -7,6 +7,8 @@ import tensorflow as tf
 
 from mixdown.errors import WrongTypeError
 from mixdown.scaling import SkipLimit
+from mixdown.scaling.live_optimizers import remember
+from mixdown.scaling.misuse import UNSCALED, Usage
 from mixdown.tensorflow.loss_scaling.gradients import (
     agreed_finite,
     concrete,
@@ -17,9 +19,7 @@ from mixdown.tensorflow.loss_scaling.gradients import (
     unscaled,
 )
 from mixdown.tensorflow.loss_scaling.loss_scale import LossScale, get
-from mixdown.tensorflow.loss_scaling.misuse import UNSCALED, Usage
 from mixdown.tensorflow.loss_scaling.optimizers.scaled_optimizer import ScaledOptimizer, apply_or_skip
-from mixdown.tensorflow.loss_scaling.scaler_reports import remember
 from mixdown.tensorflow.loss_scaling.weights import home
 from mixdown.tensorflow.runtime.private import V1LossScaleOptimizer
 

@@ -2,26 +2,26 @@
 
 `scale_loss` multiplies the loss, `apply` divides the gradients again and lets the inner optimizer run, but only if all
 of them are finite on every replica. A skipped step changes no weight, slot, accumulator or iteration count of the inner
-optimizer, and so no schedule advances; it changes the scale and the counters (`keras3_counters`), nothing else.
+optimizer, and so no schedule advances; it changes the scale and the counters (`Keras3Counters`), nothing else.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
+from importlib import import_module
 from typing import Any, Self
 
 import keras
 
 from mixdown.errors import WrongTypeError
+from mixdown.keras3.counters import Backend, Keras3Counters
 from mixdown.scaling import Law, SkipLimit
-from mixdown.tensorflow.loss_scaling.loss_scale import law_of
-from mixdown.tensorflow.loss_scaling.misuse import UNDIVIDED, Usage
-from mixdown.tensorflow.loss_scaling.optimizers.keras3_counters import Backend, Keras3Counters
-from mixdown.tensorflow.loss_scaling.scaler_reports import remember
+from mixdown.scaling.live_optimizers import remember
+from mixdown.scaling.misuse import UNDIVIDED, Usage
 
-if keras.backend.backend() == "tensorflow":
-    from mixdown.tensorflow.loss_scaling.optimizers import keras3_tensorflow as backend_module
-else:
-    from mixdown.tensorflow.loss_scaling.optimizers import keras3_functional as backend_module  # type: ignore[no-redef]
+BACKENDS = {"tensorflow": "mixdown.tensorflow.loss_scaling.optimizers.keras3_tensorflow"}
+"""Backend of Keras -> the module that implements `Backend` for it; all others pass state around."""
+
+backend_module: Any = import_module(BACKENDS.get(keras.backend.backend(), "mixdown.keras3.functional"))
 
 
 # Keras's own class is the base so that `isinstance` holds: `compile` under the mixed_float16 policy wraps any
@@ -60,7 +60,7 @@ class Keras3LossScaleOptimizer(Keras3Counters, keras.optimizers.LossScaleOptimiz
         name: str | None = None,
     ) -> None:
         refuse_unless_bare(inner_optimizer)
-        law, skip_check = law_of(loss_scale), SkipLimit(skip_limit)
+        law, skip_check = self.backend.law_of(loss_scale), SkipLimit(skip_limit)
         super().__init__(inner_optimizer, law.initial, law.increment_period, name=name)
         self.law, self.skip_check, self.usage = law, skip_check, Usage()
         self.was_compiled = False

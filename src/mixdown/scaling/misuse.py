@@ -72,7 +72,7 @@ UNDIVIDED = "they are not divided by the loss scale, and small ones may have bec
 UNSCALED = "small ones may have become zero in 16 bits"
 
 
-def watch(optimizer: Any) -> None:
+def watch(optimizer: object) -> None:
     """Warn if the optimizer that `enable` returned is thrown away, or kept but never used."""
     usage = getattr(optimizer, "usage", None)
     if not isinstance(usage, Usage):  # another library's wrapper
