@@ -202,9 +202,9 @@ class PolicyView:
         return {*made, *walk(made, self.graph.successors, self.mask(Category.INFER, Category.CLEAR))}
 
     def _sums_for(self, ends: list[int]) -> set[int]:
-        """Fused additions whose result an allow op reads, through views at most."""
+        """Fused additions whose result an allow op reads, maybe through ops that only pass it on."""
         kinds = self.graph.kinds
-        views = walk(ends, self.graph.predecessors, [kind in self.traits.views for kind in kinds])
+        views = walk(ends, self.graph.predecessors, [kind in self.traits.passes for kind in kinds])
         read = {source for site in (*ends, *views) for source in self.graph.predecessors[site]}
         return {
             site

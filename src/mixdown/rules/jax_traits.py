@@ -40,6 +40,7 @@ TRAITS = Traits(
     epilogues=frozenset(),
     selections=kinds("max min reduce_max reduce_min reduce_window_max reduce_window_min"),
     sums=kinds("add add_any"),
+    passes=_VIEWS | kinds("broadcast_in_dim concatenate max min neg pad rev select_n slice transpose"),
     steep=_STEEP,
     products=kinds("dot_general ragged_dot_general"),
     scales=kinds("div mul reciprocal"),

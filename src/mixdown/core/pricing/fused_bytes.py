@@ -75,6 +75,10 @@ class FusedPrices(Prices):
             follow = [Bond((site,), HINT) for site in made.consumers]
         return [needless, *down, *follow, *(Bond((reader,), price) for reader, price in self._agreements(tensor))]
 
+    def is_kept(self, tensor: int) -> bool:
+        """Whether an element-wise value is stored, because recomputing it for each of its readers would cost more."""
+        return self._values[tensor].kept
+
     def _is_recomputed(self, site: int, count: int) -> bool:
         """Whether several kernels recompute a site's values of this size: low ones made from full ones are stored."""
         if not self._fused[site] or self._kinds[site] in self.traits.views or self._starts_kernel(site):
