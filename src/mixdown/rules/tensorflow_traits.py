@@ -38,6 +38,7 @@ TRAITS = Traits(
     epilogues=kinds("BiasAdd BiasAddV1"),
     selections=kinds("Max MaxPool MaxPool3D MaxPoolV2 Min"),
     sums=kinds("Add AddN AddV2"),
+    accumulated=frozenset(),  # gradients of biases are a kind of their own here, and on the infer list
     passes=_VIEWS,
     steep=frozenset(),  # softmax and cross-entropy are ops of their own here
     products=kinds("BatchMatMul BatchMatMulV2 BatchMatMulV3 Einsum MatMul"),

@@ -38,7 +38,8 @@ class FusedPrices(Prices):
     def __init__(self, graph: Graph, traits: Traits, categories: Sequence[Category], supports: Sequence[bool]) -> None:
         super().__init__(graph, traits)
         self._kinds, self._categories = graph.kinds, categories
-        self._allowed = {site for site, its in enumerate(categories) if its is Category.ALLOW and supports[site]}
+        allowed = {site for site, its in enumerate(categories) if its is Category.ALLOW and supports[site]}
+        self._allowed = {site for each in allowed for site in graph.ops[graph.sites[each].op].sites}
         compiled = [graph.ops[site.op].compiled for site in graph.sites]
         self._fused = [
             its or (kind in traits.arguments and any(compiled[reader] for reader in readers))
