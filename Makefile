@@ -6,7 +6,7 @@ export TF_CPP_MIN_LOG_LEVEL ?= 2
 unit test-all: export TF_ENABLE_ONEDNN_OPTS ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-matrix lint types layers unit format house walks bench bench-gpu mutants peers audit docs clean
+.PHONY: help demo test test-all test-matrix lint types layers unit format house walks bench bench-gpu mutants peers zoo audit docs clean
 
 help: ## list the tasks
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -95,6 +95,9 @@ mutants: .venv/.ready ## break core/ and scaling/ in 150 places, one at a time, 
 
 peers: .venv/.ready ## compare with TensorFlow's own call and Keras's policies; rewrites docs/peers.md
 	$(BIN)/python benchmarks/peers.py
+
+zoo: .venv/.ready ## run third-party programs in float32 and mixed; takes half an hour and rewrites docs/zoo.md
+	$(BIN)/python benchmarks/zoo/runner.py
 
 audit: .venv/.ready ## look up what is installed in the databases of known vulnerabilities; needs the network
 	test -x .venv-audit/bin/pip-audit || ($(PYTHON) -m venv .venv-audit && .venv-audit/bin/pip install --quiet pip-audit)

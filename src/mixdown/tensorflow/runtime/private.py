@@ -58,6 +58,11 @@ NAMES = {
         takes=("executor_type", "config_proto"),
         has=("executor_type",),
     ),
+    "graph_building_time": Private(
+        "tensorflow.python.eager.polymorphic_function.tracing_compilation:_graph_building_time_counter",
+        "how long TensorFlow has traced functions, to compare planning with it",
+        has=("get_cell",),
+    ),
     "autograph_config": Private(
         "tensorflow.python.autograph.core.config:",
         "the list of what autograph leaves alone, on which mixdown puts itself",
