@@ -62,11 +62,29 @@ class PolicyView:
         ]
         for site, category in self._listed_sites():
             out[site] = category
+        for site in self._last_sums(out):
+            out[site] = self.policy.at_level(Category.INFER)
         for site in self.bounded:
             out[site] = barrier
         for site in self.outer:
             out[site] = self.policy.at_level(Category.INFER)
         return out
+
+    def _last_sums(self, categories: Sequence[Category]) -> list[int]:
+        """Sums of derivatives that no product depends on: gradients of biases, which are rounded once, at the end."""
+        graph, kinds = self.graph, self.graph.kinds
+        sums = [
+            index
+            for index, site in enumerate(graph.sites)
+            if site.role is Role.DERIVATIVE
+            and kinds[index] in self.traits.accumulated
+            and kinds[index] not in self._named
+        ]
+        if not sums:
+            return []
+        products = [site for site, its in enumerate(categories) if its is Category.ALLOW]
+        used = walk(products, graph.dependencies, [True] * len(categories))
+        return [site for site in sums if site not in used]
 
     @cached_property
     def _named(self) -> set[str]:
@@ -202,9 +220,9 @@ class PolicyView:
         return {*made, *walk(made, self.graph.successors, self.mask(Category.INFER, Category.CLEAR))}
 
     def _sums_for(self, ends: list[int]) -> set[int]:
-        """Fused additions whose result an allow op reads, through views at most."""
+        """Fused additions whose result an allow op reads, maybe through ops that only pass it on."""
         kinds = self.graph.kinds
-        views = walk(ends, self.graph.predecessors, [kind in self.traits.views for kind in kinds])
+        views = walk(ends, self.graph.predecessors, [kind in self.traits.passes for kind in kinds])
         read = {source for site in (*ends, *views) for source in self.graph.predecessors[site]}
         return {
             site

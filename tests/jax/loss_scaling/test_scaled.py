@@ -151,11 +151,8 @@ MISUSES = [
         "must be a number, \"dynamic\" or a LossScale, got 'static'",
     ),
     (lambda: scaled(optax.sgd(0.1), 0.5), ValueError, "needs a scale of at least 1, got 0.5"),
-    (
-        lambda: scaled(optax.sgd(0.1), None),
-        TypeError,
-        "got None of type NoneType. The scale is kept in the optimizer's",
-    ),
+    (lambda: scaled(optax.sgd(0.1), None), ValueError, "loss_scale cannot be None. Pass a number, "),
+    (lambda: scaled(optax.sgd(0.1), {}), TypeError, "a LossScale, got {} of type dict."),
     (lambda: value_and_grad(abs, optax.sgd(0.1).init(PARAMS)), ValueError, "One LossScale is needed, got 0 in a tuple"),
     (
         lambda: value_and_grad(abs, [LossScale.start()] * 2),
