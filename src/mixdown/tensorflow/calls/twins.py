@@ -8,6 +8,7 @@ from threading import RLock
 from typing import Any, NamedTuple
 
 from mixdown.core import Plan, Policy
+from mixdown.core.rule_watch import RuleWatch
 from mixdown.errors import MixdownError
 from mixdown.messages import logger, warn
 from mixdown.tensorflow.machine.devices import device_type, machine_default
@@ -69,6 +70,7 @@ class Twins:
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
         self.known: dict[tuple[bytes, str], Twin] = {}  # by the name of the function and the device it is called on
+        self.rules = RuleWatch(policy)
         self.gone = 0  # how many functions that had a twin were removed
         self._made: dict[tuple[bytes, str], Twin] = {}  # by the name and the type of the device: a twin suits all of it
         self._groups: dict[str, bytes] = {}
@@ -78,10 +80,16 @@ class Twins:
         """The twin of a function, made on first use; `inputs` is what it is called with, variables included."""
         with self._lock:
             key = (name, device_type(device) or machine_default())
-            if key not in self._made:
+            is_called_again = key in self._made
+            if not is_called_again:
                 self._make(context, key, inputs)
-            self.known[name, device] = self._made[key]
-            return self._made[key]
+            twin = self._made[key]
+            if self.rules.awaits(twin.plan):
+                if not is_called_again:
+                    return twin  # not yet known: the next call comes here again
+                self.rules.step_is_over()  # every function of a step was called since the first call
+            self.known[name, device] = twin
+            return twin
 
     def made(self) -> list[tuple[str, str, Twin]]:
         """Every twin there is now, with the name of its function and the type of device."""
@@ -124,7 +132,9 @@ class Twins:
     def _rewrite(self, context: Any, name: bytes, device: str, inputs: Sequence[Any]) -> tuple[Twin, list[Any]]:
         asked = Asked(name.decode(), self.policy, device, handles_of_inputs(inputs))
         plan, reading, twins = rewrite_function(Registered(context), asked, self._groups)
-        _log(asked, plan)
+        if SELF_TEST not in asked.root:
+            self.rules.see(plan)
+            _log(asked, plan)
         if not twins:
             return Twin(name, {}, plan, plan.idle_reason, reading), []
         originals = {twin.signature.name: original for original, twin in twins}
@@ -153,8 +163,6 @@ def _why_not_rewritten(error: Exception) -> str:
 
 
 def _log(asked: Asked, plan: Plan) -> None:
-    if SELF_TEST in asked.root:
-        return
     asked_for_speed = plan.policy.must_pay  # then it is worth a line that there is none
     level = logging.INFO if plan.changes_anything or asked_for_speed else logging.DEBUG
     outcome = plan.summary if plan.changes_anything else plan.idle_reason

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 from mixdown.messages import warn
@@ -11,6 +12,9 @@ from mixdown.messages import warn
 
 class Usage:
     """How one wrapped optimizer was used so far. It outlives the optimizer, so that misuse can be reported then."""
+
+    when_first_applied: Callable[[], None] = staticmethod(lambda: None)
+    """Called when an optimizer is first given gradients, once for each; the host may set it."""
 
     def __init__(self) -> None:
         self.scaled = False
@@ -24,10 +28,12 @@ class Usage:
         """The optimizer was given gradients; warn the first time if it never scaled a loss.
 
         Args:
-            harm: what then happens to gradients, UNDIVIDED or UNSCALED.
+            harm: what then happens to gradients, UNDIVIDED or UNSCALED; "" not to warn.
         """
-        if not self.scaled and not self.applied:
-            warn(BARE.format(harm=harm))
+        if not self.applied:
+            if harm and not self.scaled:
+                warn(BARE.format(harm=harm))
+            self.when_first_applied()
         self.applied = True
 
     @property
