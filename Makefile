@@ -6,7 +6,7 @@ export TF_CPP_MIN_LOG_LEVEL ?= 2
 unit test-all: export TF_ENABLE_ONEDNN_OPTS ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-matrix lint types layers unit format house walks bench bench-gpu mutants peers audit docs clean
+.PHONY: help demo test test-all test-matrix lint types layers unit format house walks bench bench-gpu mutants peers zoo audit docs clean
 
 help: ## list the tasks
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,8 +32,8 @@ test-all: lint types layers ## everything, the slow tests included, with coverag
 MATRIX := tests/tensorflow/calls tests/tensorflow/sessions tests/tensorflow/shapes tests/tensorflow/test_enable.py \
 	tests/tensorflow/test_compat.py tests/tensorflow/explaining/test_planned_graphs.py
 
-test-matrix: ## everything that hooks into TensorFlow, on TensorFlow 2.16, 2.18, 2.20 and 2.21
-	@for version in 2.16 2.18 2.20 2.21; do $(MAKE) --no-print-directory .venv-$$version/tested || exit 1; done
+test-matrix: ## what hooks into TensorFlow, on 2.16, 2.18, 2.20 and 2.21, and what runs on JAX, on 0.7, 0.9 and 0.10
+	@for version in 2.16 2.18 2.20 2.21 jax-0.7 jax-0.9 jax-0.10; do $(MAKE) --no-print-directory .venv-$$version/tested || exit 1; done
 
 .venv-%/.ready: pyproject.toml
 	$(PYTHON) -m venv .venv-$*
@@ -44,6 +44,16 @@ test-matrix: ## everything that hooks into TensorFlow, on TensorFlow 2.16, 2.18,
 .venv-%/tested: .venv-%/.ready
 	@echo "TensorFlow $*:"
 	.venv-$*/bin/python -m pytest -q -n 2 --dist loadfile -m 'not slow' $(MATRIX)
+
+.venv-jax-%/.ready: pyproject.toml
+	$(PYTHON) -m venv .venv-jax-$*
+	.venv-jax-$*/bin/python -m pip install --quiet --upgrade pip
+	.venv-jax-$*/bin/python -m pip install --quiet --editable '.[test,jax-test]' 'jax==$*.*'
+	@touch $@
+
+.venv-jax-%/tested: .venv-jax-%/.ready
+	@echo "JAX $*:"
+	.venv-jax-$*/bin/python -m pytest -q -n 2 --dist loadfile -m 'not slow' tests/jax
 
 lint: .venv/.ready ## ruff: format and lint
 	$(BIN)/ruff format --check .
@@ -85,6 +95,9 @@ mutants: .venv/.ready ## break core/ and scaling/ in 150 places, one at a time, 
 
 peers: .venv/.ready ## compare with TensorFlow's own call and Keras's policies; rewrites docs/peers.md
 	$(BIN)/python benchmarks/peers.py
+
+zoo: .venv/.ready ## run third-party programs in float32 and mixed; takes half an hour and rewrites docs/zoo.md
+	$(BIN)/python benchmarks/zoo/runner.py
 
 audit: .venv/.ready ## look up what is installed in the databases of known vulnerabilities; needs the network
 	test -x .venv-audit/bin/pip-audit || ($(PYTHON) -m venv .venv-audit && .venv-audit/bin/pip install --quiet pip-audit)

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -23,14 +24,20 @@ PROMISES = {
     "calibrate_and_bisect.py": ["kept because of their ranges:", "close to float32: True"],
     "xla.py": ["largest relative error: 0.00", "(MatMul) is float16"],
     "rewrite_graph.py": ["float32 ops run in float16", "Every op and every cast: mixdown-report.html"],
+    "jax_plain.py": ["it fell: True", "skipped steps: 1, weights unchanged: True", "('first', 'NaN')", "dot_general "],
+    "jax_flax_nnx.py": ["accuracy above 0.9: True", "weights are float32", "dot_general (dot_general) is bfloat16"],
+    "jax_flax_linen.py": ["(conv_general_dilated) is float16", "is finite: True", "80 steps, skipped steps: 0"],
+    "jax_equinox.py": ["it fell: True", "(dot_general) in the forward pass made Inf", "jax_equinox.py:23, in loss_fn"],
+    "jax_keras.py": ["it fell: True", "skipped steps: 0", "dot_general "],
 }
-QUICK = {"keras_fit.py", "v1_session.py"}
+QUICK = {"keras_fit.py", "v1_session.py", "jax_plain.py", "jax_keras.py"}
 STARTED = {"old_script.py": ["-m", "mixdown", "run", "--devices", "GPU,CPU"]}
 
 
 def run(name: str, folder: Path) -> str:
-    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
-    command = [*fresh.python(), *STARTED.get(name, []), str(EXAMPLES / name)]
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "JAX_PLATFORMS": "cpu"}
+    python = [sys.executable] if name.startswith("jax_") else fresh.python()  # no TensorFlow beside JAX
+    command = [*python, *STARTED.get(name, []), str(EXAMPLES / name)]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)  # noqa: S603 - our own interpreter
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout

@@ -34,7 +34,7 @@ REFUSED: list[Any] = [
     (lambda: Policy(low="int8x"), "Unknown low dtype 'int8x': choose from float16, bfloat16."),
     (
         lambda: Policy(rules="tf-2.20"),
-        "Unknown rule set 'tf-2.20' (did you mean 'tf-2.21'?): choose from documented, tf-2.19, tf-2.21.",
+        "Unknown rule set 'tf-2.20' (did you mean 'tf-2.21'?): choose from documented, tf-2.19, tf-2.21, jax.",
     ),
     (lambda: Policy(strategy="graple"), "Unknown strategy 'graple' (did you mean 'grappler'?)"),
     (
@@ -57,7 +57,7 @@ REFUSED: list[Any] = [
     (lambda: Policy().with_keep(layer=Layer), "layer is a Keras layer or its name, not the class Layer."),
     (lambda: Policy().with_keep(layer=3), "layer is a Keras layer or its name, not 3."),  # type: ignore[arg-type]
     (lambda: Policy().with_keep("Dense"), "For the ops of a layer, write layer='Dense'."),
-    (lambda: Policy().with_keep("tanh"), "TensorFlow has no op kind 'tanh' (did you mean 'Tanh'?)."),
+    (lambda: Policy().with_keep("tanh"), "TensorFlow has no op kind 'tanh' (did you mean 'Tanh'?), but JAX has"),
     (
         lambda: Policy(level="unsafe"),
         "Unknown level 'unsafe': choose from default, treat_infer_as_deny, tensor_cores_only.",

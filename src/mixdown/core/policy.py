@@ -54,7 +54,7 @@ class Policy:
 
     Args:
         low: the 16-bit dtype, "float16" or "bfloat16"; also a dtype of TensorFlow, "fp16", "half" and their like.
-        rules: the name of a rule set: "documented", "tf-2.19" or "tf-2.21".
+        rules: the name of a rule set: "documented", "tf-2.19" or "tf-2.21" for TensorFlow, "jax" for JAX.
         strategy: how a plan is made: "optimal" is the cheapest safe assignment, "grappler" TensorFlow's procedure.
         devices: "gpu", "cpu", "all", or device types such as ("GPU", "CPU"): where ops may be 16-bit. "measured":
             where, and only as far as, `mixdown doctor --measure` found that to be faster.
@@ -62,7 +62,7 @@ class Policy:
         never_slower: whether allow ops, too, run in 16 bits only where that is predicted to save time on `machine`.
         machine: the machine to predict for, by its name in `mixdown.core.pricing.machines`; needed for `never_slower`.
         overrides: changes to the lists, in order; made by the `with_*` methods.
-        custom_kinds: kinds TensorFlow does not know, declared by `with_custom`.
+        custom_kinds: kinds that neither TensorFlow nor JAX knows, declared by `with_custom`.
 
     Raises:
         PolicyError: a value is unknown, or two overrides contradict each other.
@@ -260,13 +260,25 @@ class Policy:
             )
 
     def _check_kinds(self, override: Override) -> None:
+        host = self.rule_set.host
         for kind in override.kinds:
-            if kind not in known_kinds() and kind not in self.custom_kinds:
+            if kind in known_kinds(host) or kind in self.custom_kinds:
+                continue
+            if other := next((name for name, sets in RULE_SETS.items() if kind in known_kinds(_host(sets))), ""):
                 raise PolicyError(
-                    f"TensorFlow has no op kind {kind!r}{suggestion(kind, known_kinds())}. "
-                    f"If it is an op of your own, declare it first: policy.with_custom({kind!r}). "
-                    f"For the ops of a layer, write layer={kind!r}."
+                    f"{host} has no op kind {kind!r}{suggestion(kind, known_kinds(host))}, but {_host(RULE_SETS[other])} has: for its programs, take "
+                    f"Policy(rules={other!r})."
                 )
+            raise PolicyError(
+                f"{host} has no op kind {kind!r}{suggestion(kind, known_kinds(host))}. "
+                f"If it is an op of your own, declare it first: policy.with_custom({kind!r}). "
+                f"For the ops of a layer, write layer={kind!r}."
+            )
+
+
+def _host(rules: Mapping[str, RuleSet]) -> str:
+    """Whose kinds the rules for both 16-bit dtypes list."""
+    return next(iter(rules.values())).host
 
 
 def policy_or(policy: Policy | None, default: Policy) -> Policy:

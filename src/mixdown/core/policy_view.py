@@ -41,6 +41,15 @@ class PolicyView:
                 out[site] = self.policy.at_level(override.category)
         return out
 
+    def _listed_sites(self) -> list[tuple[int, Category]]:
+        """The sites that are on another list than their kind, unless an override names the kind."""
+        by_kind, graph = self.policy.rule_set.sites, self.graph
+        return [
+            (index, self.policy.at_level(by_kind[kind][site.attribute]))
+            for index, (site, kind) in enumerate(zip(graph.sites, graph.kinds, strict=True))
+            if kind in by_kind and site.attribute in by_kind[kind] and kind not in self._named
+        ]
+
     @cached_property
     def _listed(self) -> list[Category]:
         """The category of every site by its kind."""
@@ -52,6 +61,8 @@ class PolicyView:
             else listed.get(ops[site.op].kind, barrier)
             for site in self.graph.sites
         ]
+        for site, category in self._listed_sites():
+            out[site] = category
         for site in self.bounded:
             out[site] = barrier
         for site in self.outer:
@@ -77,7 +88,8 @@ class PolicyView:
         """Pairs of a selection, such as a maximum, and a site that compares its result with its inputs."""
         graph, kinds = self.graph, self.graph.kinds
         selections = [site for site, kind in enumerate(kinds) if kind in self.traits.selections]
-        views = [kind in self.traits.views for kind in kinds] if selections else []
+        same = self.traits.views | self.traits.repeats
+        views = [kind in same for kind in kinds] if selections else []
         out = []
         for site in selections:
             given = {s for source in graph.predecessors[site] for s in graph.successors[source]} - {site}

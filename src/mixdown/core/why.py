@@ -22,6 +22,8 @@ REASONS = {
     "match_loops": "it carries the same value as {causes}",
     "keep_tables_full": "it looks up rows of the variable that {causes} reads: the whole table would have to be cast",
     "keep_updates_full": "it computes the new value of a variable, on the way to {causes}: updates stay float32",
+    "guard": "it is computed for {causes} only, which would turn its rounding into a large error",
+    "meet": "{causes} reads the same value in float32, and what the two make of it meets again",
     "unite": "it must have the dtype of {causes}",
     "retarget": "it is a cast of your program, and all ops that read it, such as {causes}, are {low}",
     "must_gain": "the graph as a whole is predicted to gain too little",

@@ -19,6 +19,7 @@ TRAITS = Traits(
         Squeeze StopGradient Switch
     """),
     views=kinds("EnsureShape ExpandDims Identity IdentityN PreventGradient Reshape Snapshot Squeeze StopGradient"),
+    repeats=frozenset(),  # derivatives of a maximum reshape it only
     costly=_COSTLY,
     elementwise=_COSTLY
     | kinds("""
@@ -35,6 +36,7 @@ TRAITS = Traits(
     epilogues=kinds("BiasAdd BiasAddV1"),
     selections=kinds("Max MaxPool MaxPool3D MaxPoolV2 Min"),
     sums=kinds("Add AddN AddV2"),
+    steep=frozenset(),  # softmax and cross-entropy are ops of their own here
     products=kinds("BatchMatMul BatchMatMulV2 BatchMatMulV3 Einsum MatMul"),
     scales=kinds("Div DivNoNan Inv Mul MulNoNan RealDiv Reciprocal"),
     whole=kinds("Add AddN AddV2 FloorDiv Mul Prod Sub"),

@@ -10,8 +10,8 @@ import tensorflow as tf
 
 from mixdown.errors import MixdownError
 from mixdown.messages import warn
+from mixdown.scaling.misuse import Usage
 from mixdown.tensorflow.calls import active_policy, call_hook
-from mixdown.tensorflow.loss_scaling.misuse import Usage
 from mixdown.tensorflow.runtime.private import refuse_missing
 from mixdown.tensorflow.runtime.releases import TESTED, refuse_untested
 from mixdown.tensorflow.sessions import hook

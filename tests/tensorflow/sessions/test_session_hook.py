@@ -238,6 +238,25 @@ def use(session: Any, product: Any, way: str) -> Any:
             return session._make_callable_from_options(CallableOptions(fetch=[product.name]))()[0]
 
 
+def test_a_session_underneath_is_deleted_once_even_if_that_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    deleted: list[object] = []
+
+    def delete(underneath: object) -> None:
+        deleted.append(underneath)
+        raise KeyboardInterrupt
+
+    hook.install(lambda: Policy(devices=("TPU",)))  # no session has one: it is put back onto the user's graph
+    session, fetched = v1.Session(), square()
+    real = session._session
+    with monkeypatch.context() as patch:
+        patch.setattr(hook.c_api, "TF_DeleteSession", delete)
+        with pytest.raises(KeyboardInterrupt):
+            session.run(fetched)
+    assert deleted == [real]
+    assert session._session is None  # or its finalizer would delete it again
+    hook.c_api.TF_DeleteSession(real)
+
+
 def test_growth_that_cannot_be_rewritten_runs_in_float32_and_says_why_once(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch, enabled(), v1.Session(config=plainly()) as session:
         old = square("old")

@@ -80,8 +80,7 @@ def twins_for(policy: Policy) -> Twins:
 def _tell_idle_rules() -> None:
     """Warn of rules that matched nothing in a training step that was made once only."""
     for twins in all_twins():
-        if any(twins.rules.awaits(twin.plan) for _, _, twin in twins.made()):
-            twins.rules.step_is_over()
+        twins.tell_idle_rules()
 
 
 def _unlock() -> None:

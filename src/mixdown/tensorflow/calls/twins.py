@@ -10,13 +10,17 @@ from typing import Any, NamedTuple
 from mixdown.core import Plan, Policy
 from mixdown.core.rule_watch import RuleWatch
 from mixdown.errors import MixdownError
+from mixdown.keras3.dtype_policies import mixed_keras_policy
 from mixdown.messages import logger, warn
+from mixdown.tensorflow.calls.tracing_time import planning_time
 from mixdown.tensorflow.machine.devices import device_type, machine_default
-from mixdown.tensorflow.machine.gates import mixed_keras_policy
+from mixdown.tensorflow.reading.idle import is_idle
 from mixdown.tensorflow.reading.read import Reading
 from mixdown.tensorflow.runtime.gc_pause import collector_paused
+from mixdown.tensorflow.runtime.private import context as eager_context
 from mixdown.tensorflow.shapes.variable_handles import handles_of_inputs
-from mixdown.tensorflow.writing.function_family import Asked, rewrite_function
+from mixdown.tensorflow.writing.function_family import rewrite_function
+from mixdown.tensorflow.writing.known_plans import Asked, KnownPlans
 from mixdown.untrusted.escaped import escaped
 
 SELF_TEST = "mixdown_self_test"
@@ -28,9 +32,10 @@ class Twin(NamedTuple):
 
     name: bytes
     originals: Mapping[str, str]  # registered twin -> original
-    plan: Plan | None  # None if no plan could be made
+    plan: Plan | None  # None if no plan could be made, or none was needed yet
     reason: str  # why the function runs as it is, "" if it has a twin
     reading: Reading | None = None  # what the plan was made from
+    idle: bool = False  # no plan could change it, so none was made
 
 
 class Registered(Mapping[str, Any]):
@@ -74,6 +79,7 @@ class Twins:
         self.gone = 0  # how many functions that had a twin were removed
         self._made: dict[tuple[bytes, str], Twin] = {}  # by the name and the type of the device: a twin suits all of it
         self._groups: dict[str, bytes] = {}
+        self._known_plans = KnownPlans()
         self._lock = RLock()
 
     def of(self, context: Any, name: bytes, device: str, inputs: Sequence[Any] = ()) -> Twin:
@@ -91,11 +97,26 @@ class Twins:
             self.known[name, device] = twin
             return twin
 
+    def tell_idle_rules(self) -> None:
+        """Warn of rules that matched nothing, if a training step was made at all."""
+        if any(self.rules.awaits(twin.plan) for twin in list(self._made.values())):
+            self.rules.step_is_over()
+
     def made(self) -> list[tuple[str, str, Twin]]:
         """Every twin there is now, with the name of its function and the type of device."""
         with self._lock:
-            named = [(name.decode(), device, twin) for (name, device), twin in self._made.items()]
-        return [each for each in named if SELF_TEST not in each[0]]
+            made = [(name.decode(), device, twin) for (name, device), twin in self._made.items()]
+            return [(*one[:2], self._planned(*one)) for one in made if SELF_TEST not in one[0]]
+
+    def _planned(self, name: str, device: str, twin: Twin) -> Twin:
+        """A twin with the plan that says why nothing changes, which is made only now that somebody asks."""
+        if not twin.idle:
+            return twin
+        try:
+            plan, reading, _ = rewrite_function(Registered(eager_context()), Asked(name, self.policy, device, {}))
+        except MixdownError:
+            return twin  # a report then says no more than that
+        return twin._replace(plan=plan, reading=reading)
 
     def unlock(self) -> None:
         """Replace the lock, in a forked process: the thread that holds it may not exist there."""
@@ -121,7 +142,7 @@ class Twins:
                 f"Set the policy 'float32' again, or call mixdown.disable_mixed_precision_graph_rewrite().",
             )
         try:
-            with collector_paused():
+            with collector_paused(), planning_time(name.decode()):
                 twin, definitions = self._rewrite(context, name, device, inputs)
             self._admit(context, key, twin, definitions)
         except Exception as error:  # noqa: BLE001 - whatever it is, the original can run as it was
@@ -130,11 +151,16 @@ class Twins:
             self._made[key] = Twin(name, {}, None, reason)
 
     def _rewrite(self, context: Any, name: bytes, device: str, inputs: Sequence[Any]) -> tuple[Twin, list[Any]]:
+        library = Registered(context)
+        if is_idle(name.decode(), library, self.policy):
+            reason = f"no op in it can run in {self.policy.low}"
+            _log(name.decode(), device, logging.DEBUG, reason)
+            return Twin(name, {}, None, reason, idle=True), []
         asked = Asked(name.decode(), self.policy, device, handles_of_inputs(inputs))
-        plan, reading, twins = rewrite_function(Registered(context), asked, self._groups)
+        plan, reading, twins = rewrite_function(library, asked, self._groups, self._known_plans)
         if SELF_TEST not in asked.root:
             self.rules.see(plan)
-            _log(asked, plan)
+        _log_plan(asked, plan)
         if not twins:
             return Twin(name, {}, plan, plan.idle_reason, reading), []
         originals = {twin.signature.name: original for original, twin in twins}
@@ -162,8 +188,12 @@ def _why_not_rewritten(error: Exception) -> str:
     )
 
 
-def _log(asked: Asked, plan: Plan) -> None:
+def _log_plan(asked: Asked, plan: Plan) -> None:
     asked_for_speed = plan.policy.must_pay  # then it is worth a line that there is none
     level = logging.INFO if plan.changes_anything or asked_for_speed else logging.DEBUG
-    outcome = plan.summary if plan.changes_anything else plan.idle_reason
-    logger().log(level, "function %s on %s: %s", escaped(asked.root), asked.device, outcome)
+    _log(asked.root, asked.device, level, plan.summary if plan.changes_anything else plan.idle_reason)
+
+
+def _log(function: str, device: str, level: int, outcome: str) -> None:
+    if SELF_TEST not in function:
+        logger().log(level, "function %s on %s: %s", escaped(function), device, outcome)

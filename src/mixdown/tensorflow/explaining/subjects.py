@@ -20,8 +20,9 @@ from mixdown.tensorflow.reading.products import products
 from mixdown.tensorflow.runtime import source_lines
 from mixdown.tensorflow.runtime.private import context
 from mixdown.tensorflow.shapes.variable_handles import handles_of_inputs
-from mixdown.tensorflow.writing.function_family import Asked, rewrite_function
+from mixdown.tensorflow.writing.function_family import rewrite_function
 from mixdown.tensorflow.writing.graph_def import idle_overrides, rewrite_graph
+from mixdown.tensorflow.writing.known_plans import Asked
 
 
 class PlannedGraph(NamedTuple):

@@ -64,11 +64,14 @@ def followed(node: Any, library: Mapping[str, Any]) -> list[str]:
 
 def calls(nodes: Sequence[Any], library: Mapping[str, Any]) -> Iterator[tuple[int, list[str]]]:
     """Every node of a body that makes calls as a part of this computation, with the functions it calls."""
-    for index, node in enumerate(nodes if library else ()):
-        if node.op in CALLS or node.op in library:
-            names = followed(node, library)
-            if names:
-                yield index, names
+    if not library:
+        return
+    kinds = [node.op for node in nodes]
+    calling = {kind for kind in set(kinds) if kind in CALLS or kind in library}
+    for index in [index for index, kind in enumerate(kinds) if kind in calling] if calling else ():
+        names = followed(nodes[index], library)
+        if names:
+            yield index, names
 
 
 def reached(start: Iterable[T], following: Callable[[T], Iterable[T]]) -> list[T]:

@@ -30,15 +30,17 @@ class Support(NamedTuple):
 def make_support(kind: Kind, values: Values, labels: tuple[str, ...], low: int, device: str) -> tuple[Support, ...]:
     """Whether each site of a node can hold the dtype `low` on a type of device."""
     known = kind.named(values)
-    legal = [_legal(kind.definition, known, label, low) for label in labels]
-    alone = [
-        fits and _has_kernel(kind.definition.name, _lowered(known, [label], low), device)
-        for label, fits in zip(labels, legal, strict=True)
-    ]
-    if len(labels) > 1 and all(legal) and not any(alone):
+    names = [label.partition("[")[0] for label in labels]  # the float32 elements of one list are alike
+    first = dict(zip(reversed(names), reversed(labels), strict=True))
+    legal = {name: _legal(kind.definition, known, name, low) for name in first}
+    alone = {
+        name: legal[name] and _has_kernel(kind.definition.name, _lowered(known, [label], low), device)
+        for name, label in first.items()
+    }
+    if len(labels) > 1 and all(legal.values()) and not any(alone.values()):
         joint = _has_kernel(kind.definition.name, _lowered(known, labels, low), device)
         return tuple(Support(legal=True, kernel=joint, together=joint) for _ in labels)
-    return tuple(Support(fits, kernel) for fits, kernel in zip(legal, alone, strict=True))
+    return tuple(Support(legal[name], alone[name]) for name in names)
 
 
 def can_run(kind: Kind, values: Values, label: str, low: int, device: str) -> bool:
@@ -46,8 +48,7 @@ def can_run(kind: Kind, values: Values, label: str, low: int, device: str) -> bo
     return _has_kernel(kind.definition.name, _lowered(kind.named(values), [label], low), device)
 
 
-def _legal(definition: Any, known: Mapping[str, Any], label: str, low: int) -> bool:
-    name = label.partition("[")[0]
+def _legal(definition: Any, known: Mapping[str, Any], name: str, low: int) -> bool:
     attribute = next((a for a in definition.attr if a.name == name), None)
     references = any(a.is_ref for a in (*definition.input_arg, *definition.output_arg))
     quantized = any(value in QUANTIZED for value in known.values() if isinstance(value, int))

@@ -32,6 +32,8 @@ class WiredBody:
         self._names = _index_names(body)
         self._arguments = {name: -1 - index for index, (name, _) in enumerate(body.arguments)}
         self._where = f" in function {body.function!r}" if body.function else ""
+        named = {} if body.function else self._names
+        self._sources: dict[str, Source] = {name: (node, 0) for name, node in named.items()}  # grows by what is read
         edges: list[tuple[int, int]] = []
         self.inputs = [self._inputs_of(index, edges) for index in range(len(body.nodes))]
         self.results = [self._source(text, f"result {name!r}") for name, text, _ in body.results]
@@ -42,7 +44,7 @@ class WiredBody:
         return sorted(reached(nodes, lambda index: [maker for maker, _ in self.inputs[index] if maker >= 0]))
 
     def _inputs_of(self, index: int, edges: list[tuple[int, int]]) -> list[Source]:
-        node, names, in_graph = self.body.nodes[index], self._names, not self.body.function
+        node, known = self.body.nodes[index], self._sources
         sources: list[Source] = []
         before = len(edges)
         for text in node.input:
@@ -54,8 +56,9 @@ class WiredBody:
                     f"Node {node.name!r} ({node.op}){self._where} has a control input before its input {text!r}: "
                     f"data inputs come first."
                 )
-            known = names.get(text) if in_graph else None
-            source = (known, 0) if known is not None else self._source(text, f"node {node.name!r} ({node.op})")
+            source = known.get(text)
+            if source is None:
+                source = known[text] = self._source(text, f"node {node.name!r} ({node.op})")
             sources.append(source)
             edges.append((source[0], index))
         if len(sources) != len(self.signatures[index].inputs):
@@ -98,15 +101,34 @@ class WiredBody:
         nodes = self.body.nodes
         if all(source < target for source, target in edges):
             return
+        closing = {index for index, node in enumerate(nodes) if node.op in ("NextIteration", "RefNextIteration")}
+        edges = [edge for edge in edges if edge[0] >= 0 and edge[0] not in closing]
+        if _can_be_sorted(len(nodes), edges):
+            return
         before: dict[int, set[int]] = {}
         for source, target in edges:
-            if source >= 0 and nodes[source].op not in ("NextIteration", "RefNextIteration"):
-                before.setdefault(target, set()).add(source)
+            before.setdefault(target, set()).add(source)
         try:
-            TopologicalSorter(before).prepare()
+            TopologicalSorter(before).prepare()  # takes longer, and names the nodes of a cycle
         except CycleError as error:
             cycle = " -> ".join(nodes[index].name for index in reversed(error.args[1]))
             raise GraphError(f"There is a cycle{self._where} outside a loop: {cycle}.") from None
+
+
+def _can_be_sorted(count: int, edges: Iterable[tuple[int, int]]) -> bool:
+    """Whether so many nodes can be put into an order that all edges follow."""
+    waiting = [0] * count
+    readers: list[list[int]] = [[] for _ in range(count)]
+    for source, target in edges:
+        waiting[target] += 1
+        readers[source].append(target)
+    queue = [node for node, number in enumerate(waiting) if not number]
+    for node in queue:
+        for reader in readers[node]:
+            waiting[reader] -= 1
+            if not waiting[reader]:
+                queue.append(reader)
+    return len(queue) == count
 
 
 def _index_names(body: Body) -> Mapping[str, int]:

@@ -154,7 +154,8 @@ class _NodeReader:
     def _add_op(self, chapter: Chapter, position: int, read: _Node, *, compiled: bool) -> None:
         draft, node = self.draft, chapter.body.nodes[position]
         base, index = len(draft.sites), len(draft.ops)
-        conduit = bool(bodies.followed(node, draft.library))
+        calls = read.kind in bodies.CALLS or signatures.kind_of(read.kind) is None
+        conduit = calls and bool(bodies.followed(node, draft.library))
         frozen = self._frozen(node, chapter.index, anywhere=conduit)
         where = self._device(node, chapter.index)
         where = kernels.compiler_of(where) if compiled else where

@@ -11,21 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from mixdown.core import Paint, Plan, Policy, make_plan
+from mixdown.core import Paint, Plan, make_plan
 from mixdown.tensorflow.protos.bodies import function_body
 from mixdown.tensorflow.protos.library import group_of, members, rename_groups
 from mixdown.tensorflow.reading.read import Reading, read
-from mixdown.tensorflow.shapes.variable_handles import Handle
 from mixdown.tensorflow.writing.apply import apply
-
-
-class Asked(NamedTuple):
-    """Which function is to be rewritten, and for what."""
-
-    root: str
-    policy: Policy
-    device: str  # the type of the device it is called on
-    handles: Mapping[int, Handle]  # the variables among its arguments, by position
+from mixdown.tensorflow.writing.known_plans import Asked, KnownPlans, planned
 
 
 class RewrittenFunction(NamedTuple):
@@ -37,7 +28,10 @@ class RewrittenFunction(NamedTuple):
 
 
 def rewrite_function(
-    library: Mapping[str, Any], asked: Asked, groups: dict[str, bytes] | None = None
+    library: Mapping[str, Any],
+    asked: Asked,
+    groups: dict[str, bytes] | None = None,
+    known_plans: KnownPlans | None = None,
 ) -> RewrittenFunction:
     """Rewrite a function and whatever has to change with it.
 
@@ -45,10 +39,9 @@ def rewrite_function(
         library: all functions that TensorFlow knows.
         asked: what to do.
         groups: the groups of functions looked at before, so that they need not be looked at again; grows.
+        known_plans: plans made before, of which one may suit; gets the new one.
     """
-    body = function_body(library[asked.root])
-    reading = read(body, library, asked.policy, default_device=asked.device, handles=asked.handles)
-    plan = make_plan(reading.graph, asked.policy)
+    _, reading, plan = planned(library, asked) if known_plans is None else known_plans.planned(library, asked)
     if not plan.changes_anything:
         return RewrittenFunction(plan, reading, ())
     _, families = apply_to_families(reading, plan, asked.device, lambda head: _suffix(asked, head), known=groups)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import mixdown
 from mixdown.reports import Report
 from mixdown.scaling import StepRecord
-from mixdown.tensorflow.explaining.process_report import report
-from mixdown.tensorflow.loss_scaling.tensorboard import Events
 
 
 class TrainingLog:
@@ -19,7 +19,7 @@ class TrainingLog:
     def __init__(self, log_dir: str | Path | None = None) -> None:
         super().__init__()
         self._log_dir = log_dir
-        self._events: Events | None = None
+        self._events: Any = None
         self._skipped, self._share_is_written = 0, False
         self._skips: list[list[tuple[int, list[tuple[str, str]]]]] = []
 
@@ -30,7 +30,8 @@ class TrainingLog:
         self._skipped, self._skips = (0 if record is None else record.skipped_steps), []
         self._share_is_written = False
         if self._log_dir is not None:
-            self._events = Events(self._log_dir, record)
+            writer = import_module("mixdown.tensorflow.loss_scaling.tensorboard")  # event files need TensorFlow
+            self._events = writer.Events(self._log_dir, record)
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Add the scale and the skips of the epoch to the logs of Keras and to the event file."""
@@ -50,16 +51,16 @@ class TrainingLog:
         if self._skips and getattr(self.model, "history", None) is not None:
             self.model.history.history["skips"] = self._skips
         if self._events is not None:
-            self._events.text("summary", f"```\n{report()}\n```", self._step())
+            self._events.text("summary", f"```\n{mixdown.report()}\n```", self._step())
             self._events.close()
 
     def _record(self) -> StepRecord | None:
         account = getattr(self.model.optimizer, "account", None)
         return None if account is None else account()
 
-    def _write(self, events: Events, record: StepRecord | None) -> None:
+    def _write(self, events: Any, record: StepRecord | None) -> None:
         if not self._share_is_written:  # once: by now every function of the training has been traced
-            share = low_share(report())
+            share = low_share(mixdown.report())
             if share is not None:
                 events.scalar("low_op_share", share, self._step())
             self._share_is_written = True

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import atexit
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
+from mixdown.errors import LossScaleWarning
 from mixdown.messages import warn
 
 
@@ -19,20 +21,48 @@ class Usage:
     def __init__(self) -> None:
         self.scaled = False
         self.applied = False
+        self.warned = False
+        # Functions in which a loss was scaled, and whether gradients were then applied in the same function: if so, it
+        # is a whole step, and gradients that are applied elsewhere are not those of its loss.
+        self.whole_steps: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
+        self.open_losses = 0  # scaled ones of no whole step: their gradients may be applied anywhere
 
-    def note_scaled(self) -> None:
-        """The optimizer scaled a loss, or handed out its scale."""
-        self.scaled = True
-
-    def note_applied(self, harm: str) -> None:
-        """The optimizer was given gradients; warn the first time if it never scaled a loss.
+    def note_scaled(self, functions: Sequence[Any] = ()) -> None:
+        """The optimizer scaled a loss, or handed out its scale.
 
         Args:
-            harm: what then happens to gradients, UNDIVIDED or UNSCALED; "" not to warn.
+            functions: those that are being traced, innermost first.
         """
+        self.scaled = True
+        if not functions:
+            self.open_losses += 1
+        elif functions[0] not in self.whole_steps:
+            self.whole_steps[functions[0]] = False
+            self.open_losses += 1
+
+    def note_applied(self, harm: str, functions: Sequence[Any] = ()) -> bool:
+        """The optimizer was given gradients; warn once if they cannot be those of a loss that it scaled.
+
+        Args:
+            harm: what happens to gradients of a loss that was not scaled, UNDIVIDED or UNSCALED.
+            functions: those that are being traced, innermost first.
+
+        Returns:
+            Whether they can.
+        """
+        here = [each for each in functions if each in self.whole_steps]
+        self.open_losses -= sum(not self.whole_steps[each] for each in here)
+        self.whole_steps.update(dict.fromkeys(here, True))
+        scaled = bool(here) or self.open_losses > 0
+        if not scaled and not self.warned:
+            self.warned = True
+            warn(BARE.format(harm=harm), LossScaleWarning)
+        self.note_first_applied()
+        return scaled
+
+    def note_first_applied(self) -> None:
+        """The optimizer was given gradients, of whatever loss."""
         if not self.applied:
-            if harm and not self.scaled:
-                warn(BARE.format(harm=harm))
             self.when_first_applied()
         self.applied = True
 
@@ -51,9 +81,11 @@ UNDIVIDED = "they are not divided by the loss scale, and small ones may have bec
 UNSCALED = "small ones may have become zero in 16 bits"
 
 
-def watch(optimizer: Any) -> None:
+def watch(optimizer: object) -> None:
     """Warn if the optimizer that `enable` returned is thrown away, or kept but never used."""
-    usage = optimizer.usage
+    usage = getattr(optimizer, "usage", None)
+    if not isinstance(usage, Usage):  # another library's wrapper
+        return
     weakref.finalize(optimizer, _thrown_away, usage).atexit = False
     _watched[id(usage)] = (weakref.ref(optimizer), usage)
 
