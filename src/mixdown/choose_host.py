@@ -14,7 +14,6 @@ from typing import Any
 
 from mixdown.core import Policy
 from mixdown.errors import MixdownError
-from mixdown.messages import warn
 from mixdown.reports import Report
 
 KERAS3_OPTIMIZER = "keras.src.optimizers.base_optimizer.BaseOptimizer"  # it is in the table of private names, too
@@ -54,14 +53,10 @@ def enable_mixed_precision_graph_rewrite(opt: Any, loss_scale: Any = "dynamic", 
 
 def disable_mixed_precision_graph_rewrite() -> None:
     """Run every program in float32 again. Wrapped optimizers stay wrapped, and sessions that exist stay as they are."""
-    on_jax = jax_is_enabled()
-    if on_jax:
+    if jax_is_enabled():
         import_module("mixdown.jax").disable()
-    tensorflow = sys.modules.get("mixdown.tensorflow.enable")
-    if tensorflow is not None and (tensorflow.switch.on or not on_jax):
+    if tensorflow := sys.modules.get("mixdown.tensorflow.enable"):
         tensorflow.disable_mixed_precision_graph_rewrite()
-    elif not on_jax:
-        warn("Mixed precision is not enabled: there is nothing to disable.")
 
 
 def LossScaleOptimizer(inner: Any, loss_scale: Any = "dynamic", *, skip_limit: int | None = None) -> Any:  # noqa: N802 - used like a class, which it picks

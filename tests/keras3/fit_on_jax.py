@@ -102,7 +102,7 @@ def check_refusals() -> None:
     with warnings.catch_warnings(record=True) as given:
         warnings.simplefilter("always")
         mixdown.disable_mixed_precision_graph_rewrite()
-    assert ["nothing to disable" in str(each.message) for each in given] == [True]
+    assert [str(each.message) for each in given] == []
 
 
 def refused(call: Any, part: str) -> None:

@@ -8,9 +8,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from mixdown.core import Policy
-from mixdown.core.policy import LOW_DTYPES, STRATEGIES
+from mixdown.core.policy import STRATEGIES
 from mixdown.reports.rendering.text import encodable
 from mixdown.rules import rule_sets_for
+from mixdown.rules.spellings import LOW_DTYPES
 
 
 class Command(NamedTuple):

@@ -16,6 +16,7 @@ from mixdown.core.pricing import Prices, prices_of
 from mixdown.core.pricing.machines import MACHINES
 from mixdown.rules import Category, Traits
 from mixdown.rules.formats import FORMATS
+from mixdown.rules.layer_names import LayerScopes
 
 
 @dataclass(frozen=True)
@@ -157,11 +158,16 @@ class PolicyView:
             (out.update if override.category is Category.BARRIER else out.difference_update)(sites)
         return out
 
+    @cached_property
+    def scopes(self) -> LayerScopes:
+        """The scopes of the graph's ops, in which rules look for layers."""
+        return LayerScopes(op.name for op in self.graph.ops)
+
     def _matching(self, override: Override) -> list[int]:
         return [
             site
             for op in self.graph.ops
-            if override.matches(op.kind, op.name)
+            if override.matches(op.kind, op.name, self.scopes)
             for site in op.sites
             if override.attribute in ("", self.graph.sites[site].attribute)
         ]

@@ -9,8 +9,7 @@ from typing import Any
 import jax
 
 from mixdown import __version__, messages
-from mixdown.core import Graph
-from mixdown.core.policy import EVERY_DEVICE, Policy
+from mixdown.core import Graph, Policy
 from mixdown.jax import private
 from mixdown.jax.loss_scaling.loss_scale import loss_scale_in
 from mixdown.jax.lowering import Lowered, in_force, seen
@@ -20,6 +19,7 @@ from mixdown.jax.warnings import idle_warning
 from mixdown.reports import Facts, Report, graph_report
 from mixdown.reports.model import GraphReport
 from mixdown.reports.scalers import omission, scaler_row
+from mixdown.rules.spellings import EVERY_DEVICE
 from mixdown.scaling.live_optimizers import readable_records
 
 AS_IF = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import atexit
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -14,6 +14,9 @@ from mixdown.messages import warn
 
 class Usage:
     """How one wrapped optimizer was used so far. It outlives the optimizer, so that misuse can be reported then."""
+
+    when_first_applied: Callable[[], None] = staticmethod(lambda: None)
+    """Called when an optimizer is first given gradients, once for each; the host may set it."""
 
     def __init__(self) -> None:
         self.scaled = False
@@ -54,8 +57,14 @@ class Usage:
         if not scaled and not self.warned:
             self.warned = True
             warn(BARE.format(harm=harm), LossScaleWarning)
-        self.applied = True
+        self.note_first_applied()
         return scaled
+
+    def note_first_applied(self) -> None:
+        """The optimizer was given gradients, of whatever loss."""
+        if not self.applied:
+            self.when_first_applied()
+        self.applied = True
 
     @property
     def is_idle(self) -> bool:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import tensorflow as tf
 
 from mixdown.core import Policy
+from mixdown.core.policy import policy_or
 from mixdown.errors import WrongTypeError
 from mixdown.keras3.dtype_policies import refuse_mixed_policy
 from mixdown.messages import warn
@@ -21,6 +22,8 @@ from mixdown.tensorflow.loss_scaling.optimizers import LossScaleOptimizer, home_
 from mixdown.tensorflow.loss_scaling.optimizers.v1 import MixedPrecisionLossScaleOptimizer
 from mixdown.tensorflow.runtime.private import loss_scale_wrappers
 from mixdown.tensorflow.sessions import hook
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def enable_mixed_precision_graph_rewrite(
@@ -36,7 +39,7 @@ def enable_mixed_precision_graph_rewrite(
     Returns:
         The optimizer, wrapped.
     """
-    policy = policy or Policy()
+    policy = policy_or(policy, Policy())
     refuse_mixed_policy()
     if tf.inside_function():
         warn(
@@ -53,9 +56,7 @@ def enable_mixed_precision_graph_rewrite(
 
 
 def disable_mixed_precision_graph_rewrite() -> None:
-    """Run functions and new sessions in float32 again. Wrapped optimizers stay wrapped."""
-    if not switch.on:
-        warn("Mixed precision is not enabled: there is nothing to disable.")
+    """Run functions and new sessions in float32 again, if they do not already. Wrapped optimizers stay wrapped."""
     switch.set(on=False, policy=None)
 
 
@@ -66,18 +67,29 @@ def rewriting(policy: Policy | None = None) -> Iterator[None]:
     Args:
         policy: what may run in 16 bits, and where; the default policy if None.
     """
-    policy = policy or Policy()
+    policy = policy_or(policy, Policy())
     install()
     with active_policy.scope(policy if active_policy.has_effect(policy) else None):
         yield
 
 
-def rewrite(policy: Policy | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+@overload
+def rewrite(policy: Policy | None = None) -> Callable[[Function], Function]: ...
+@overload
+def rewrite(policy: Function) -> Function: ...
+def rewrite(policy: Any = None) -> Any:
     """Decorate one function, by preference a tf.function: its calls run in mixed precision, others do not.
 
     Args:
-        policy: what may run in 16 bits, and where; the default policy if None.
+        policy: what may run in 16 bits, and where; the default policy if None. `@mixdown.rewrite` without brackets is
+            the same as `@mixdown.rewrite()`.
+
+    Returns:
+        The decorator, or the decorated function if there were no brackets.
     """
+    if callable(policy):
+        return rewrite()(policy)
+    chosen = policy_or(policy, Policy())
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
@@ -87,7 +99,7 @@ def rewrite(policy: Policy | None = None) -> Callable[[Callable[..., Any]], Call
                     f"{getattr(function, '__name__', function)} is decorated with mixdown.rewrite, but called inside "
                     f"another tf.function: decorate the outermost one."
                 )
-            with rewriting(policy):
+            with rewriting(chosen):
                 return function(*args, **kwargs)
 
         return call

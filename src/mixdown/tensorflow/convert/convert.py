@@ -13,6 +13,7 @@ from tensorflow.core.framework import graph_pb2
 
 from mixdown import __version__
 from mixdown.core import Plan, Policy
+from mixdown.core.policy import policy_or
 from mixdown.errors import GraphError, MixdownError
 from mixdown.messages import warn
 from mixdown.reports import Report
@@ -80,7 +81,7 @@ def convert_saved_model(
         GraphError: the model is broken, or has ops that are not loaded.
         PolicyError: an override of the policy matches no op of the model.
     """
-    source, target, policy = Path(src), Path(dst), policy or Policy(devices="all")
+    source, target, policy = Path(src), Path(dst), policy_or(policy, Policy(devices="all"))
     _check(source, target, {"io": io, "weights": weights})
     if is_dir(source) and outputs:
         raise MixdownError("outputs is for frozen graphs: a SavedModel has signatures, which say its outputs.")

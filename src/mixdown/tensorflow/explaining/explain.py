@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from mixdown.core import Policy
+from mixdown.core.policy import policy_or
 from mixdown.core.pricing.machines import Machine
 from mixdown.core.pricing.measured import Measured
 from mixdown.core.pricing.moved_bytes import GUESS
@@ -58,7 +59,7 @@ def explain(
         PolicyError: there is no such device, or this machine was not measured.
     """
     in_force = policy or active_policy.current_policy()
-    chosen, machine = in_force or Policy(devices="all"), machine_of(device) if device else None
+    chosen, machine = policy_or(in_force, Policy(devices="all")), machine_of(device) if device else None
     graphs = planned_graphs(target, chosen, args, keywords, fetches=fetches, feeds=feeds, signatures=signatures)
     gate = closed_gate(chosen)
     return Report(

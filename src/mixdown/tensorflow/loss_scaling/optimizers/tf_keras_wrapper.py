@@ -168,6 +168,7 @@ class TfKerasWrapper(ScaledOptimizer, DelegatingTrackableMixin):
         return [*present, tf.linalg.global_norm(present)] if self.global_clipnorm else present
 
     def _warn_of_misuse(self) -> None:
+        self.usage.note_first_applied()
         advice = MISUSE.get((self.usage.scaled, self._gradients_were_unscaled))
         if advice:
             self.usage.scaled = self._gradients_were_unscaled = True  # warn once
