@@ -12,6 +12,16 @@ _GRADIENT_SUFFIX = "_grad"
 """What TensorFlow 1 appends to that name."""
 
 
+_FUNCTION = re.compile(r"__(?:inference|forward|backward)_(.+?)(?:_\d+)?", re.DOTALL)
+"""The name under which TensorFlow registers a traced function: the name in Python between a prefix and a number."""
+
+
+def python_name(function: str) -> str:
+    """The name in Python of a traced function, given the name under which TensorFlow registered it."""
+    found = _FUNCTION.fullmatch(function)
+    return found[1] if found else function
+
+
 def is_backward(op: str) -> bool:
     """Whether an op is a part of the backward pass."""
     return _GRADIENT_SCOPE.match(op) is not None

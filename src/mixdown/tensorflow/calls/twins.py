@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from mixdown.core import Plan, Policy
 from mixdown.errors import MixdownError
 from mixdown.messages import logger, warn
+from mixdown.rules.layer_names import python_name
 from mixdown.tensorflow.machine.devices import device_type, machine_default
 from mixdown.tensorflow.machine.gates import mixed_keras_policy
 from mixdown.tensorflow.reading.read import Reading
@@ -158,4 +159,4 @@ def _log(asked: Asked, plan: Plan) -> None:
     asked_for_speed = plan.policy.must_pay  # then it is worth a line that there is none
     level = logging.INFO if plan.changes_anything or asked_for_speed else logging.DEBUG
     outcome = plan.summary if plan.changes_anything else plan.idle_reason
-    logger().log(level, "function %s on %s: %s", escaped(asked.root), asked.device, outcome)
+    logger().log(level, "function %s on %s: %s", escaped(python_name(asked.root)), asked.device, outcome)
