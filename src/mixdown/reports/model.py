@@ -106,6 +106,9 @@ class GraphReport:
     advice: tuple[Advice, ...] = ()
     effort: Effort = field(default_factory=Effort)  # of one run
 
+    def __repr__(self) -> str:
+        return f"<GraphReport {self.name!r}: {self.kind}, {len(self.low_ops)} of {len(self.ops)} ops in 16 bits>"
+
     @property
     def low_ops(self) -> list[OpRow]:
         """The ops of which any site runs in 16 bits."""
