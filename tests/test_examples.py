@@ -51,6 +51,37 @@ def test_example_does_what_it_promises(name: str, tmp_path: Path) -> None:
     assert [promise for promise in PROMISES[name] if promise not in printed] == [], printed
 
 
+CELLS = """
+import ast, json, sys, warnings
+warnings.simplefilter("ignore")
+space = {}
+for cell in json.load(open(sys.argv[1]))["cells"]:
+    if cell["cell_type"] != "code":
+        continue
+    tree = ast.parse("".join(cell["source"]))
+    last = ast.Expression(tree.body.pop().value) if isinstance(tree.body[-1], ast.Expr) else None
+    exec(compile(tree, "cell", "exec"), space)
+    shown = eval(compile(last, "cell", "eval"), space) if last else None
+    if shown is not None:
+        print(repr(shown), shown._repr_html_().startswith("<iframe"))
+"""
+"""Runs the cells of a notebook, and shows what the last line of each leaves, as Jupyter does."""
+
+
+def test_the_notebook_runs_and_shows_a_page_for_every_report(tmp_path: Path) -> None:
+    command = [*fresh.python(), "-c", CELLS, str(EXAMPLES / "notebook.ipynb")]
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)  # noqa: S603 - our own interpreter
+    assert done.returncode == 0, done.stderr[-3000:]
+    explained, reported = done.stdout.splitlines()
+    assert explained.startswith(
+        "<Report 'What mixed precision does to a training step of sequential': graphs 1, 100 % of"
+    )
+    assert reported.startswith("<Report 'Mixed precision in this process': graphs ")
+    assert explained.endswith(" True")
+    assert reported.endswith(" True")
+
+
 def test_every_example_is_run_here() -> None:
     assert {path.name for path in EXAMPLES.glob("*.py")} == set(PROMISES)
 

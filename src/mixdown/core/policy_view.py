@@ -197,6 +197,14 @@ class PolicyView:
             self.graph, self.traits, self.categories, self.supports, machine=self.machine, low=self.policy.low
         )
 
+    @cached_property
+    def byte_prices(self) -> Prices:
+        """What every choice moves, also where time decides."""
+        if self.machine is None:
+            return self.prices
+        low = self.policy.low
+        return prices_of(self.graph, self.traits, self.categories, self.supports, machine=None, low=low)
+
     @property
     def machine(self) -> Clock | None:
         """The machine whose time decides; None if bytes do."""

@@ -27,7 +27,9 @@ def same(one: Any, other: Any) -> bool:
     return all(np.asarray(a).tobytes() == np.asarray(b).tobytes() for a, b in pairs)
 
 
-@pytest.mark.parametrize("inner", [optax.sgd(0.1, momentum=0.9), optax.adam(1e-2), optax.lamb(1e-2)], ids=["sgd", "adam", "lamb"])
+@pytest.mark.parametrize(
+    "inner", [optax.sgd(0.1, momentum=0.9), optax.adam(1e-2), optax.lamb(1e-2)], ids=["sgd", "adam", "lamb"]
+)
 def test_a_good_step_is_the_step_of_the_inner_optimizer(inner: Any) -> None:
     tx = scaled(inner, 1024.0)
     updates, state = jax.jit(tx.update)(good(1024.0), tx.init(PARAMS), PARAMS)
