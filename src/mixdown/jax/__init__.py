@@ -17,13 +17,13 @@ _HOMES = {
     "Policy": "mixdown.core",
     "all_finite": "mixdown.jax.loss_scaling",
     "compare": "mixdown.jax.numerics",
-    "disable": "mixdown.jax.enable",
-    "enable": "mixdown.jax.enable",
+    "disable": "mixdown.jax.switch",
+    "enable": "mixdown.jax.switch",
     "explain": "mixdown.jax.explaining",
     "locate": "mixdown.jax.numerics",
     "report": "mixdown.jax.explaining",
-    "rewrite": "mixdown.jax.rewrite",
-    "rewriting": "mixdown.jax.enable",
+    "rewrite": "mixdown.jax.functions",
+    "rewriting": "mixdown.jax.switch",
     "rewritten_jaxpr": "mixdown.jax.explaining",
     "scaled": "mixdown.jax.loss_scaling",
     "value_and_grad": "mixdown.jax.loss_scaling",
@@ -37,7 +37,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'mixdown.jax' has no attribute {name!r}; it has {', '.join(__all__)}")
     value = getattr(import_module(_HOMES[name]), name)
-    globals()[name] = value  # also where a module of that name has just been put
+    globals()[name] = value
     return value
 
 
