@@ -22,8 +22,8 @@ from typing import Any
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "src")]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 import jax
 import numpy as np
@@ -36,6 +36,7 @@ from jax.extend.core import jaxpr_as_fun
 from mixdown import Policy
 from mixdown.jax.programs import plan_program
 
+ROOT = Path(__file__).resolve().parents[1]
 OPTIONS = {"xla_gpu_autotune_level": 0, "xla_gpu_enable_triton_gemm": False}
 LINE = "{:<14} {:<10} {:>10} {:>9} {:>9} {:>8} {:>7} {:>9}"
 

@@ -18,6 +18,7 @@ class Dense(nn.Module):
 
     @nn.compact
     def __call__(self, x: Any) -> Any:
+        """What it makes of its input."""
         for width in self.widths:
             x = nn.relu(nn.Dense(width, dtype=self.dtype)(x))
         return nn.Dense(self.classes, dtype=self.dtype)(x)
@@ -31,6 +32,7 @@ class Block(nn.Module):
 
     @nn.compact
     def __call__(self, x: Any) -> Any:
+        """What it makes of its input."""
         width = x.shape[-1]
         size = width // self.heads
         y = nn.LayerNorm(dtype=self.dtype)(x)
@@ -59,6 +61,7 @@ class GPT(nn.Module):
 
     @nn.compact
     def __call__(self, tokens: Any) -> Any:
+        """What it makes of its input."""
         words = nn.Embed(self.vocabulary, self.width, dtype=self.dtype)
         places = nn.Embed(self.length, self.width, dtype=self.dtype)
         x = words(tokens) + places(jnp.arange(tokens.shape[1]))
@@ -81,6 +84,7 @@ class Encoder(nn.Module):
 
     @nn.compact
     def __call__(self, x: Any) -> Any:
+        """What it makes of its input."""
         if self.vocabulary:
             x = nn.Embed(self.vocabulary, self.width, dtype=self.dtype)(x)
         else:
@@ -111,6 +115,7 @@ class Mixer(nn.Module):
 
     @nn.compact
     def __call__(self, x: Any) -> Any:
+        """What it makes of its input."""
         x = nn.Conv(self.width, (self.patch, self.patch), (self.patch, self.patch), dtype=self.dtype)(x)
         x = x.reshape(x.shape[0], -1, self.width)
         for _ in range(self.layers):
@@ -131,6 +136,7 @@ class Recurrent(nn.Module):
 
     @nn.compact
     def __call__(self, tokens: Any) -> Any:
+        """What it makes of its input."""
         x = nn.Embed(self.vocabulary, self.width, dtype=self.dtype)(tokens)
         cell = nn.OptimizedLSTMCell(self.width, dtype=self.dtype)
         x = nn.RNN(cell, unroll=self.length)(x)

@@ -18,6 +18,7 @@ class Bottleneck(nn.Module):
 
     @nn.compact
     def __call__(self, x: Any) -> Any:
+        """What it makes of its input."""
         conv = functools.partial(nn.Conv, use_bias=False, dtype=self.dtype)
         norm = functools.partial(nn.BatchNorm, use_running_average=False, momentum=0.9, dtype=self.dtype)
         y = nn.relu(norm()(conv(self.filters, (1, 1))(x)))
@@ -38,6 +39,7 @@ class ResNet(nn.Module):
 
     @nn.compact
     def __call__(self, x: Any) -> Any:
+        """What it makes of its input."""
         x = nn.Conv(self.width, (7, 7), (2, 2), [(3, 3), (3, 3)], use_bias=False, dtype=self.dtype)(x)
         x = nn.relu(nn.BatchNorm(use_running_average=False, momentum=0.9, dtype=self.dtype)(x))
         x = nn.max_pool(x, (3, 3), (2, 2), "SAME")
@@ -57,6 +59,7 @@ class ConvNet(nn.Module):
 
     @nn.compact
     def __call__(self, x: Any) -> Any:
+        """What it makes of its input."""
         for width in self.widths:
             x = nn.Conv(width, (3, 3), dtype=self.dtype)(x)
             x = nn.relu(nn.BatchNorm(use_running_average=False, dtype=self.dtype)(x))
@@ -75,6 +78,7 @@ class ConvNext(nn.Module):
 
     @nn.compact
     def __call__(self, x: Any) -> Any:
+        """What it makes of its input."""
         for stage, width in enumerate(self.widths):
             patch = 2 if stage else 4
             x = nn.Conv(width, (patch, patch), (patch, patch), dtype=self.dtype)(x)
@@ -99,6 +103,7 @@ class UNet(nn.Module):
 
     @nn.compact
     def __call__(self, x: Any) -> Any:
+        """What it makes of its input."""
         kept = []
         for width in self.widths:
             x = self.block(self.block(x, width), width)

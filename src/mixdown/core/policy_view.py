@@ -72,7 +72,7 @@ class PolicyView:
         return out
 
     def _last_sums(self, categories: Sequence[Category]) -> list[int]:
-        """Sums of derivatives that no product depends on: gradients of biases, which are rounded once, at the end."""
+        """Sums of derivatives that products read too, but that none depends on: gradients of biases, rounded once."""
         graph, kinds = self.graph, self.graph.kinds
         sums = [
             index
@@ -85,7 +85,11 @@ class PolicyView:
             return []
         products = [site for site, its in enumerate(categories) if its is Category.ALLOW]
         used = walk(products, graph.dependencies, [True] * len(categories))
-        return [site for site in sums if site not in used]
+        passing = [kind in self.traits.passes for kind in kinds]
+        read = {
+            s for site in (*products, *walk(products, graph.predecessors, passing)) for s in graph.predecessors[site]
+        }
+        return [site for site in sums if site not in used and not read.isdisjoint(graph.predecessors[site])]
 
     @cached_property
     def _named(self) -> set[str]:

@@ -197,10 +197,11 @@ class FusedPrices(Prices):
         kind, own = self._kinds[site], frozenset((tensor,))
         if kind in self.traits.views:
             return Value(alone=False, kept=False, sources=frozenset(sources) or own, costly=costly)
-        absorbed = kind in self.traits.epilogues and self._is_behind_library(site)
+        large = frozenset(source for source in sources if 2 * self.elements(source) >= self.elements(tensor))
+        bias = kind not in self.traits.sums or len(large) <= 1  # rather than the sum of two results
+        absorbed = bias and kind in self.traits.epilogues and self._is_behind_library(site)
         if self._starts_kernel(site) or absorbed or not sources:
             return Value(alone=True, kept=False, sources=own)
-        large = frozenset(source for source in sources if 2 * self.elements(source) >= self.elements(tensor))
         costly, readers = costly or kind in self.traits.costly, self._readers(tensor)
         inner = any(not self._starts_kernel(reader) for reader in readers)
         many = len(large) - 1 + (inner or costly) > 1  # two stored values are enough if computing with them takes more

@@ -10,9 +10,9 @@ import jax
 from jax.extend.core import jaxpr_as_fun
 
 from mixdown.core import Policy
+from mixdown.jax.functions import Traced, is_array
 from mixdown.jax.lowering import in_force
 from mixdown.jax.programs import plan_program, policy_for_jax, takes_part, without_dead_code
-from mixdown.jax.rewrite import Traced, is_array
 from mixdown.jax.warnings import warn_idle
 
 
