@@ -69,7 +69,7 @@ walks: .venv/.ready ## print which packages a call, a rewrite, a training step, 
 	@$(BIN)/python tools/walks.py
 
 bench: .venv/.ready ## print every benchmark's table of ratios
-	@for script in traffic plan_time scaler_overhead accounting_overhead call_overhead peak_memory step_time numerics_cost page_open; do $(BIN)/python benchmarks/$$script.py || exit 1; done
+	@for script in traffic plan_time scaler_overhead accounting_overhead call_overhead peak_memory step_time numerics_cost page_open first_step; do $(BIN)/python benchmarks/$$script.py || exit 1; done
 
 .venv-gpu/.ready: Makefile
 	$(PYTHON) -m venv .venv-gpu
