@@ -6,7 +6,7 @@ export TF_CPP_MIN_LOG_LEVEL ?= 2
 unit test-all: export TF_ENABLE_ONEDNN_OPTS ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-matrix lint types layers unit format house walks bench bench-gpu bench-jax mutants peers zoo audit docs clean
+.PHONY: help demo test test-all test-matrix lint types layers unit format house walks bench bench-gpu bench-jax mutants peers zoo audit pictures docs clean
 
 help: ## list the tasks
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -18,7 +18,7 @@ help: ## list the tasks
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	@touch $@
 
-demo: .venv/.ready ## install, then train a network in float32 and mixed, and compare
+demo: .venv/.ready ## install, then show bad batches, memory, accuracy, and times predicted for GPUs
 	@$(BIN)/python -m mixdown demo
 
 test: lint ## install, then lint, types, layers and the quick tests; the last three side by side
@@ -79,7 +79,7 @@ walks: .venv/.ready ## print which packages a call, a rewrite, a training step, 
 	@$(BIN)/python tools/walks.py
 
 bench: .venv/.ready ## print every benchmark's table of ratios
-	@for script in traffic plan_time scaler_overhead accounting_overhead call_overhead peak_memory step_time numerics_cost page_open; do $(BIN)/python benchmarks/$$script.py || exit 1; done
+	@for script in traffic plan_time scaler_overhead accounting_overhead call_overhead peak_memory step_time numerics_cost page_open first_step; do $(BIN)/python benchmarks/$$script.py || exit 1; done
 
 .venv-gpu/.ready: Makefile
 	$(PYTHON) -m venv .venv-gpu
@@ -110,6 +110,9 @@ zoo: .venv/.ready ## run third-party programs in float32 and mixed; takes half a
 audit: .venv/.ready ## look up what is installed in the databases of known vulnerabilities; needs the network
 	test -x .venv-audit/bin/pip-audit || ($(PYTHON) -m venv .venv-audit && .venv-audit/bin/pip install --quiet pip-audit)
 	.venv-audit/bin/pip-audit --strict --path "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
+
+pictures: .venv/.ready ## take the pictures of the documentation anew; needs Chromium
+	@$(BIN)/python tools/pictures.py
 
 docs: .venv/.ready ## build the documentation into docs/_build; warnings are errors
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build
