@@ -58,7 +58,8 @@ def keras_hub_SegFormer(run: Run) -> list[float]:  # noqa: N802 - the name of th
     backbone = models.SegFormerBackbone(encoder, 32)
     model = models.SegFormerImageSegmenter(backbone, num_classes=2, preprocessor=None)
     images, _ = _images(run)
-    labels = (images[..., 0] > 0.5).astype("int32")
+    every = SIZE // model(images).shape[1]  # the model may answer for fewer pixels than it gets
+    labels = (images[:, ::every, ::every, 0] > 0.5).astype("int32")
     return run.fit(model, images, labels, keras.losses.SparseCategoricalCrossentropy(from_logits=True))
 
 

@@ -7,9 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks.zoo import runner
+import tensorflow as tf
+from benchmarks.zoo import runner, worker
 from benchmarks.zoo.catalogue import PACKAGES, PROGRAMS, Program
 from benchmarks.zoo.table import comparisons, page
+
+import mixdown
+from mixdown import Policy
 
 FOLDER = Path(runner.__file__).parent
 FAKE = Program("fake", "fake")
@@ -153,6 +157,25 @@ def test_environments_are_made_once_for_a_list_of_packages(tmp_path: Path, monke
         assert runner.set_up(tmp_path / "env", "tf_keras") == tmp_path / "env" / "bin" / "python"
     assert [command[-1] for command in commands] == [str(tmp_path / "env"), "pip", "tensorboard", "tf-agents==0.19.*"]
     assert json.loads((tmp_path / "env" / ".ready").read_text("utf-8"))[0] == list(PACKAGES["tf_keras"])
+
+
+def test_the_share_of_arithmetic_is_counted_from_what_the_plans_decide() -> None:
+    policy = Policy(devices="all").with_keep("MatMul")
+
+    @tf.function
+    def both(image: Any, weights: Any) -> Any:
+        return tf.matmul(tf.reduce_sum(tf.nn.conv2d(image, tf.ones((3, 3, 1, 2)), 1, "SAME"), (1, 2)), weights)
+
+    made: list[tuple[float, Any]] = []
+    with mixdown.rewriting(policy), worker.watched_planning(made):
+        both(tf.ones((4, 8, 8, 1)), tf.ones((2, 5)))
+    ((seconds, twin),) = made
+    assert seconds > 0
+    assert worker.arithmetic([twin.plan, None]) == {
+        "low_work": 2 * (4 * 8 * 8 * 2) * (3 * 3),
+        "full_work": 2 * 4 * 2 * 5,
+        "kept": [("MatMul: MatMul is on no list", 2 * 4 * 2 * 5)],
+    }
 
 
 def test_every_program_of_the_catalogue_is_a_function_of_its_module() -> None:
