@@ -20,6 +20,8 @@ LONGEST = 120  # lines of ARCHITECTURE.md: two screens
 BY_NAME = {
     "__init__.py": "public names are imported on first use, so that `import mixdown` needs no framework",
     "numerics/__init__.py": "the public tools need TensorFlow, and the pure code beside them does not",
+    "jax/__init__.py": "public names are imported on first use, each with what it alone needs",
+    "jax/private.py": "private names of JAX are looked up, and some releases lack one",
     "keras_registration.py": "the optimizers are imported when a saved file asks for one",
     "cli/demo_data.py": "keras and scikit-learn are optional, and imported when their data are asked for",
     "tensorflow/explaining/doctor.py": "keras may be missing or broken, which is what the command looks at",

@@ -11,7 +11,7 @@ from jax.extend.core import ClosedJaxpr
 from jax.interpreters import partial_eval
 
 from mixdown.core import Plan, Policy, make_plan
-from mixdown.jax.reading.read import Reading, read
+from mixdown.jax.reading.read import ProgramReading, read
 from mixdown.jax.reading.state import has_product
 from mixdown.jax.writing.write import written
 
@@ -27,7 +27,7 @@ class Program:
     """A program with its plan."""
 
     original: Any  # the closed jaxpr that was traced
-    reading: Reading
+    reading: ProgramReading
     plan: Plan
 
     def closed(self, *, differentiable: bool) -> Any:
