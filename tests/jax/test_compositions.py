@@ -29,7 +29,7 @@ def enabled() -> Iterator[None]:
 def difference(got: Any, want: Any) -> float:
     """The relative error of all results together."""
     flat = [np.concatenate([np.asarray(leaf, np.float64).ravel() for leaf in jax.tree.leaves(t)]) for t in (got, want)]
-    return float(np.linalg.norm(flat[0] - flat[1]) / max(np.linalg.norm(flat[1]), 1e-30))
+    return float(np.linalg.norm(flat[0] - flat[1])) / max(float(np.linalg.norm(flat[1])), 1e-30)
 
 
 def check(got: Any, want: Any, tolerance: float) -> None:

@@ -1,4 +1,4 @@
-"""A closed jaxpr into a `ProgramReading`. The door is `read`; `ProgramReader.body` goes through the equations of a jaxpr."""
+"""A closed jaxpr into a `ProgramReading`: `read` is the door, `ProgramReader.body` goes through the equations."""
 
 from __future__ import annotations
 
