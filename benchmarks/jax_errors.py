@@ -24,7 +24,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from benchmarks.jax_models.zoo import MODELS, Model, cast
-from jax.experimental import disable_x64
 
 import mixdown.jax
 from mixdown import Policy
@@ -63,7 +62,7 @@ def made(name: str, low: str) -> list[tuple[Model, Any]]:
 def errors(variants: list[tuple[Model, Any]], seed: int) -> list[float]:
     """The errors of gradient and then of update: in float32, by hand, and by mixdown."""
     key, (plain, exact) = jax.random.key(seed), variants[0]
-    with disable_x64():
+    with jax.enable_x64(False):  # noqa: FBT003 - whether
         start, batch = plain.init(key), plain.batch(key)
         found = [taken(step, start, batch) for _, step in variants[1:]]
     wanted = taken(exact, cast(start, jnp.float64), cast(batch, jnp.float64))

@@ -8,12 +8,12 @@ from threading import RLock
 from typing import Any, NamedTuple
 
 from mixdown.core import Plan, Policy
+from mixdown.core.gc_pause import collector_paused
 from mixdown.errors import MixdownError
 from mixdown.messages import logger, warn
 from mixdown.tensorflow.machine.devices import device_type, machine_default
 from mixdown.tensorflow.machine.gates import mixed_keras_policy
 from mixdown.tensorflow.reading.read import Reading
-from mixdown.tensorflow.runtime.gc_pause import collector_paused
 from mixdown.tensorflow.shapes.variable_handles import handles_of_inputs
 from mixdown.tensorflow.writing.function_family import Asked, rewrite_function
 from mixdown.untrusted.escaped import escaped

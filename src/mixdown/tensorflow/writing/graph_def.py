@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mixdown.core import Plan, Policy, make_plan
+from mixdown.core.gc_pause import collector_paused
 from mixdown.errors import GraphError, PolicyError
 from mixdown.reports import Report
 from mixdown.reports.build import Facts, graph_report
@@ -16,7 +17,6 @@ from mixdown.tensorflow.protos.library import by_name, mentioned, referenced, re
 from mixdown.tensorflow.protos.wiring import LONGEST_PORT, node_name
 from mixdown.tensorflow.reading.products import products
 from mixdown.tensorflow.reading.read import Reading, read
-from mixdown.tensorflow.runtime.gc_pause import collector_paused
 from mixdown.tensorflow.runtime.releases import versions
 from mixdown.tensorflow.runtime.source_lines import of_graph_def
 from mixdown.tensorflow.writing.apply import apply
