@@ -138,6 +138,7 @@ class Recurrent(nn.Module):
     def __call__(self, tokens: Any) -> Any:
         """What it makes of its input."""
         x = nn.Embed(self.vocabulary, self.width, dtype=self.dtype)(tokens)
-        cell = nn.OptimizedLSTMCell(self.width, dtype=self.dtype)
-        x = nn.RNN(cell, unroll=self.length)(x)
+        kept = jnp.float64 if self.dtype == "float64" else jnp.float32
+        cell = nn.OptimizedLSTMCell(self.width, dtype=self.dtype, param_dtype=kept)
+        x = jnp.asarray(nn.RNN(cell, unroll=self.length)(x))
         return nn.Dense(self.classes, dtype=self.dtype)(x[:, -1])

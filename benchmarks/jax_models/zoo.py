@@ -192,8 +192,8 @@ def flax_small(name: str, dtype: Any, *, small: bool) -> Model:
         b, size = (4, 16) if small else (16, 128)
         return flax_model(UNet((8, 16) if small else (64, 128), dtype), pictures(b, size), pictures(b, size), squares)
     if name == "Mixer":
-        parts = (32, 2, 10, 4) if small else (512, 4, 10, 16)
-        return flax_model(Mixer(*parts, dtype), pictures(8, 16) if small else pictures(64, 224), numbers(10, b))
+        mixer = Mixer(32, 2, 10, 4, dtype) if small else Mixer(512, 4, 10, 16, dtype)
+        return flax_model(mixer, pictures(8, 16) if small else pictures(64, 224), numbers(10, b))
     if name == "LSTM":
         v, width, t, b = (64, 32, 8, 8) if small else (10000, 512, 16, 256)
         return flax_model(Recurrent(v, width, t, 10, dtype), numbers(v, b, t), numbers(10, b))

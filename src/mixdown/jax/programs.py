@@ -11,7 +11,8 @@ from jax.extend.core import ClosedJaxpr
 from jax.interpreters import partial_eval
 
 from mixdown.core import Plan, Policy, make_plan
-from mixdown.jax.reading.read import Reading, read
+from mixdown.core.gc_pause import collector_paused
+from mixdown.jax.reading.read import ProgramReading, read
 from mixdown.jax.reading.state import has_product
 from mixdown.jax.writing.write import written
 
@@ -27,7 +28,7 @@ class Program:
     """A program with its plan."""
 
     original: Any  # the closed jaxpr that was traced
-    reading: Reading
+    reading: ProgramReading
     plan: Plan
 
     def closed(self, *, differentiable: bool) -> Any:
@@ -35,7 +36,8 @@ class Program:
         if not self.plan.changes_anything:
             return self.original
         run = written(self.reading, self.plan, differentiable=differentiable)
-        return jax.make_jaxpr(run)(*self.original.in_avals)
+        with collector_paused():
+            return jax.make_jaxpr(run)(*self.original.in_avals)
 
     @cached_property
     def rewritten(self) -> Any:
@@ -45,9 +47,10 @@ class Program:
 
 def plan_program(closed: Any, policy: Policy, platform: str) -> Program:
     """Read a program that was traced for a platform, and plan it."""
-    closed = without_dead_code(closed)
-    reading = read(closed, accumulates=platform in ACCUMULATING_PLATFORMS)
-    return Program(closed, reading, make_plan(reading.graph, policy))
+    with collector_paused():
+        closed = without_dead_code(closed)
+        reading = read(closed, accumulates=platform in ACCUMULATING_PLATFORMS)
+        return Program(closed, reading, make_plan(reading.graph, policy))
 
 
 def without_dead_code(closed: Any) -> Any:

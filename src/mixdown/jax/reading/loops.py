@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from mixdown.core import Role
 from mixdown.jax.reading.builder import NONE, GraphBuilder
 from mixdown.jax.reading.equations import is_full, opened
-from mixdown.jax.reading.scope import Body, Scope, Step
+from mixdown.jax.reading.scope import ReadJaxpr, Scope, Step
 from mixdown.jax.reading.state import Loop, state_of
 
 STATE = "it is state that a loop carries from round to round"
@@ -26,7 +26,7 @@ class Entering(Protocol):
 
     build: GraphBuilder
 
-    def body(self, jaxpr: Any, consts: tuple[Any, ...], scope: Scope) -> Body:
+    def body(self, jaxpr: Any, consts: tuple[Any, ...], scope: Scope) -> ReadJaxpr:
         """Read the equations of a jaxpr."""
 
     def enter(self, inner: Any, outer: Any, scope: Scope) -> dict[Any, int]:

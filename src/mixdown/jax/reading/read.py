@@ -1,4 +1,4 @@
-"""A closed jaxpr into a `Reading`. The door is `read`; `Reader.body` goes through the equations of a jaxpr."""
+"""A closed jaxpr into a `ProgramReading`: `read` is the door, `ProgramReader.body` goes through the equations."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ from mixdown.jax.reading.equations import (
     kind_of,
 )
 from mixdown.jax.reading.loops import CONTROL_FLOW
-from mixdown.jax.reading.scope import Body, Scope, Step
+from mixdown.jax.reading.scope import ReadJaxpr, Scope, Step
 
 SIGNATURE = "it is an argument or a result of the program: who calls it relies on its dtype"
 CONSTANT = "it is a constant of the program: a cast of it is done when the program is compiled"
 MIXED = "it has ports of another floating dtype already"
 
 
-class Reading(NamedTuple):
+class ProgramReading(NamedTuple):
     """A program as a graph, and the sites of its equations."""
 
     graph: Graph
-    body: Body
+    body: ReadJaxpr
     origins: list[tuple[Any, ...]]  # per op, its source info and those of the calls around it
     results: tuple[int, ...]  # per result of the program, the site that takes it, `NONE` if it is no float32 array
 
 
-def read(closed: Any, *, accumulates: bool = False) -> Reading:
+def read(closed: Any, *, accumulates: bool = False) -> ProgramReading:
     """Read a program.
 
     Args:
         closed: the closed jaxpr of the whole program.
         accumulates: whether the device can yield float32 from a product of 16-bit operands.
     """
-    reader = Reader(accumulates=accumulates)
+    reader = ProgramReader(accumulates=accumulates)
     jaxpr = closed.jaxpr
     tensors: dict[Any, int] = {}
     for number, variable in enumerate(jaxpr.invars):
@@ -65,10 +65,10 @@ def read(closed: Any, *, accumulates: bool = False) -> Reading:
             (site,) = reader.build.op(f"result {number}", "result", frozen=SIGNATURE, role=Role.WRITE)
             reader.build.read(tensors[variable], site)
         sites.append(site)
-    return Reading(reader.build.graph(), body, reader.build.origins, tuple(sites))
+    return ProgramReading(reader.build.graph(), body, reader.build.origins, tuple(sites))
 
 
-class Reader:
+class ProgramReader:
     """Goes through a program and builds its graph."""
 
     def __init__(self, *, accumulates: bool) -> None:
@@ -76,12 +76,12 @@ class Reader:
         self._accumulates = accumulates
         self._numbers: dict[float, int] = {}  # number written into equations -> its tensor
 
-    def body(self, jaxpr: Any, consts: tuple[Any, ...], scope: Scope) -> Body:
+    def body(self, jaxpr: Any, consts: tuple[Any, ...], scope: Scope) -> ReadJaxpr:
         """Read the equations of a jaxpr, whose arguments the scope knows already."""
         for variable, value in zip(jaxpr.constvars, consts, strict=False):
             if is_full(variable):
                 scope.tensors[variable] = self._constant(scope, value, variable.aval.shape)
-        return Body(jaxpr, consts, tuple(self._step(equation, scope) for equation in jaxpr.eqns))
+        return ReadJaxpr(jaxpr, consts, tuple(self._step(equation, scope) for equation in jaxpr.eqns))
 
     def enter(self, inner: Iterable[Any], outer: Iterable[Any], scope: Scope) -> dict[Any, int]:
         """The tensors of the arguments of a jaxpr that is called with these operands."""

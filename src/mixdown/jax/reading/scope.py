@@ -1,4 +1,4 @@
-"""Where an equation stands while a program is read: `Scope`; and what was read of it: `Step` and `Body`."""
+"""Where an equation stands while a program is read: `Scope`; and what was read of it: `Step` and `ReadJaxpr`."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class Step(NamedTuple):
     equation: Any
     reads: tuple[int, ...]  # per operand, the site that reads it, `NONE` where it is passed on as it is
     makes: tuple[int, ...]  # per result, the site that makes it, likewise
-    bodies: tuple[Body, ...] = ()
+    bodies: tuple[ReadJaxpr, ...] = ()
     tensors: tuple[int, ...] = ()  # per operand, its tensor, `NONE` where it has none; empty for calls and loops
 
 
-class Body(NamedTuple):
+class ReadJaxpr(NamedTuple):
     """A jaxpr with the steps of its equations."""
 
     jaxpr: Any

@@ -10,7 +10,7 @@ from jax.extend.linear_util import wrap_init
 
 from mixdown.jax import private
 from mixdown.jax.reading.equations import FULL, is_full
-from mixdown.jax.reading.scope import Body, Step
+from mixdown.jax.reading.scope import ReadJaxpr, Step
 from mixdown.jax.writing.values import Painted, cast, in_float32
 
 SMALL = 4
@@ -23,7 +23,7 @@ class Running(Protocol):
     painted: Painted
     differentiable: bool
 
-    def run(self, body: Body, arguments: Sequence[Any]) -> list[Any]:
+    def run(self, body: ReadJaxpr, arguments: Sequence[Any]) -> list[Any]:
         """The results of a jaxpr."""
 
 
@@ -36,7 +36,7 @@ def jitted(writer: Running, step: Step, operands: list[Any]) -> Sequence[Any]:
     return step.equation.primitive.bind(*operands, **{**params, "jaxpr": closed})
 
 
-def _is_helper(body: Body, params: dict[str, Any]) -> bool:
+def _is_helper(body: ReadJaxpr, params: dict[str, Any]) -> bool:
     """Whether a jitted function is small, and nothing was said of how it is to be run."""
     return len(body.steps) <= SMALL and not any(params["donated_invars"]) and not params["compiler_options_kvs"]
 

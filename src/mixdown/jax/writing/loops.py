@@ -8,7 +8,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
-from mixdown.jax.reading.scope import Body, Step
+from mixdown.jax.reading.scope import ReadJaxpr, Step
 from mixdown.jax.writing.calls import Running
 
 
@@ -51,7 +51,7 @@ def while_loop(writer: Running, step: Step, operands: list[Any]) -> Sequence[Any
 def cond(writer: Running, step: Step, operands: list[Any]) -> Sequence[Any]:
     """A choice among branches."""
 
-    def branch(body: Body) -> Callable[..., list[Any]]:
+    def branch(body: ReadJaxpr) -> Callable[..., list[Any]]:
         return lambda *arguments: writer.painted.all_cast(writer.run(body, arguments), step.makes)
 
     return list(lax.switch(operands[0], [branch(body) for body in step.bodies], *operands[1:]))

@@ -1,6 +1,6 @@
 """Which 16-bit values float32 ops read as they are stored: `read_rounded`.
 
-XLA may leave out the rounding of a value that it computed in float32 (its option `xla_allow_excess_precision`). If a
+XLA may leave out the rounding of a value that it computed in float32 (an option named xla_allow_excess_precision). If a
 matrix product reads that value too, it is then stored twice: in 16 bits for the product, in float32 for the others.
 """
 

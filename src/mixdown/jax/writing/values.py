@@ -1,4 +1,4 @@
-"""Operands in the dtype that a site asks for: `Painted` knows the dtypes, `Values` the variables of one jaxpr."""
+"""Operands in the dtype that a site asks for: `Painted` knows the dtypes, `Variables` the variables of one jaxpr."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class Painted:
         return self.low if self._paints[site] is Paint.LOW else FULL
 
     def all_cast(self, values: Iterable[Any], sites: Iterable[int]) -> list[Any]:
-        """Values in the dtypes of their sites; those without a site stay as they are."""
+        """Variables in the dtypes of their sites; those without a site stay as they are."""
         return [
             value if site == NONE else cast(value, self.dtype(site)) for value, site in zip(values, sites, strict=True)
         ]
 
 
-class Values:
+class Variables:
     """What the variables of a jaxpr stand for while it is run."""
 
     def __init__(self, variables: Iterable[Any], values: Iterable[Any]) -> None:
@@ -73,5 +73,5 @@ def cast(value: Any, dtype: Any) -> Any:
 
 
 def in_float32(atoms: Iterable[Any], values: Iterable[Any]) -> list[Any]:
-    """Values in the dtypes that the program gave them: float32 where variables or literals are."""
+    """Variables in the dtypes that the program gave them: float32 where variables or literals are."""
     return [cast(value, FULL) if is_full(atom) else value for atom, value in zip(atoms, values, strict=True)]

@@ -9,17 +9,17 @@ from mixdown.core import Plan
 from mixdown.jax import private
 from mixdown.jax.reading.builder import NONE
 from mixdown.jax.reading.equations import CALLS, FULL
-from mixdown.jax.reading.read import Reading
-from mixdown.jax.reading.scope import Body, Step
+from mixdown.jax.reading.read import ProgramReading
+from mixdown.jax.reading.scope import ReadJaxpr, Step
 from mixdown.jax.writing.calls import CALLERS
 from mixdown.jax.writing.loops import LOOPS
-from mixdown.jax.writing.values import Painted, Values, in_float32
+from mixdown.jax.writing.values import Painted, Variables, in_float32
 
 DTYPES = ("preferred_element_type", "new_dtype", "dtype", "out_dtype")
 """Parameters that say which dtype a result has."""
 
 
-def written(reading: Reading, plan: Plan, *, differentiable: bool) -> Callable[..., list[Any]]:
+def written(reading: ProgramReading, plan: Plan, *, differentiable: bool) -> Callable[..., list[Any]]:
     """The function that runs a program by a plan: it takes and returns what the jaxpr does, in the same dtypes.
 
     Args:
@@ -41,17 +41,17 @@ class Writer:
     def __init__(self, painted: Painted, *, differentiable: bool) -> None:
         self.painted, self.differentiable = painted, differentiable
 
-    def run(self, body: Body, arguments: Sequence[Any]) -> list[Any]:
+    def run(self, body: ReadJaxpr, arguments: Sequence[Any]) -> list[Any]:
         """The results of a jaxpr, each in the dtype in which it was made."""
         jaxpr = body.jaxpr
-        values = Values((*jaxpr.constvars, *jaxpr.invars), (*body.consts, *arguments))
+        values = Variables((*jaxpr.constvars, *jaxpr.invars), (*body.consts, *arguments))
         for step in body.steps:
             with private.as_traced(step.equation):
                 results = self._step(step, values)
             values.put(step.equation.outvars, results)
         return [values[variable] for variable in jaxpr.outvars]
 
-    def _step(self, step: Step, values: Values) -> Sequence[Any]:
+    def _step(self, step: Step, values: Variables) -> Sequence[Any]:
         primitive = step.equation.primitive.name
         tensors = step.tensors or (NONE,) * len(step.reads)
         operands = [

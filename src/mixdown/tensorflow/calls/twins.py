@@ -8,6 +8,7 @@ from threading import RLock
 from typing import Any, NamedTuple
 
 from mixdown.core import Plan, Policy
+from mixdown.core.gc_pause import collector_paused
 from mixdown.core.rule_watch import RuleWatch
 from mixdown.errors import MixdownError
 from mixdown.keras3.dtype_policies import mixed_keras_policy
@@ -17,7 +18,6 @@ from mixdown.tensorflow.calls.tracing_time import planning_time
 from mixdown.tensorflow.machine.devices import device_type, machine_default
 from mixdown.tensorflow.reading.idle import is_idle
 from mixdown.tensorflow.reading.read import Reading
-from mixdown.tensorflow.runtime.gc_pause import collector_paused
 from mixdown.tensorflow.runtime.private import context as eager_context
 from mixdown.tensorflow.shapes.variable_handles import handles_of_inputs
 from mixdown.tensorflow.writing.function_family import rewrite_function

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from mixdown.core import Plan, Policy, make_plan
+from mixdown.core.gc_pause import collector_paused
 from mixdown.errors import PolicyError
 from mixdown.rules.layer_names import LayerScopes
 from mixdown.tensorflow.machine.devices import default_type
@@ -17,7 +18,6 @@ from mixdown.tensorflow.protos import library, signatures
 from mixdown.tensorflow.protos.bodies import CALLS, Body, function_body, graph_body, reachable
 from mixdown.tensorflow.protos.cast_node import cast_node
 from mixdown.tensorflow.reading.read import KEEP_MARK, read
-from mixdown.tensorflow.runtime.gc_pause import collector_paused
 from mixdown.tensorflow.shapes.variable_handles import handles_of_arguments
 from mixdown.tensorflow.writing.function_family import apply_to_families
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from tensorflow.core.framework import function_pb2, graph_pb2
 
 from mixdown.core import Paint, Policy, make_plan
+from mixdown.core.gc_pause import collector_paused
 from mixdown.core.rule_watch import RuleWatch
 from mixdown.messages import logger
 from mixdown.tensorflow.protos import signatures
@@ -21,7 +22,6 @@ from mixdown.tensorflow.protos.bodies import graph_body
 from mixdown.tensorflow.protos.c_graph import CGraph
 from mixdown.tensorflow.protos.library import by_name, mentioned
 from mixdown.tensorflow.reading.read import read
-from mixdown.tensorflow.runtime.gc_pause import collector_paused
 from mixdown.tensorflow.runtime.private import OpError, eager_mode
 from mixdown.tensorflow.sessions.graph import MARK, MARKED, Layout, NewNodes, write
 from mixdown.tensorflow.sessions.growth import SettledPlan, brings_nothing_low, settle

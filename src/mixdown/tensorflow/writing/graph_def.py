@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from tensorflow.core.framework import graph_pb2
 
 from mixdown.core import Plan, Policy, make_plan
+from mixdown.core.gc_pause import collector_paused
 from mixdown.core.policy import policy_or
 from mixdown.errors import GraphError, PolicyError
 from mixdown.reports import Report
@@ -21,7 +22,6 @@ from mixdown.tensorflow.protos.library import by_name, mentioned, referenced, re
 from mixdown.tensorflow.protos.wiring import LONGEST_PORT, node_name
 from mixdown.tensorflow.reading.products import products
 from mixdown.tensorflow.reading.read import Reading, read
-from mixdown.tensorflow.runtime.gc_pause import collector_paused
 from mixdown.tensorflow.runtime.releases import versions
 from mixdown.tensorflow.runtime.source_lines import of_graph_def
 from mixdown.tensorflow.writing.apply import apply
