@@ -6,3 +6,5 @@ from mixdown.tensorflow.numerics.compare import compare as compare
 from mixdown.tensorflow.numerics.locate import locate as locate
 from mixdown.tensorflow.numerics.locate import locating as locating
 from mixdown.tensorflow.numerics.statistics import statistics as statistics
+
+__all__: list[str]
