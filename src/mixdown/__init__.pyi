@@ -32,4 +32,4 @@ from mixdown.tensorflow.numerics.calibrate import calibrate as calibrate
 from mixdown.tensorflow.writing.graph_def import rewrite_graph_def as rewrite_graph_def
 
 __version__: str
-__all__: list[str]
+__all__: list[str]  # noqa: PYI035 - the package computes it

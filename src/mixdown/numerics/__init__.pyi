@@ -7,4 +7,4 @@ from mixdown.tensorflow.numerics.locate import locate as locate
 from mixdown.tensorflow.numerics.locate import locating as locating
 from mixdown.tensorflow.numerics.statistics import statistics as statistics
 
-__all__: list[str]
+__all__: list[str]  # noqa: PYI035 - the package computes it
