@@ -6,7 +6,7 @@ export TF_CPP_MIN_LOG_LEVEL ?= 2
 unit test-all: export TF_ENABLE_ONEDNN_OPTS ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-matrix lint types layers unit format house walks bench bench-gpu mutants peers zoo audit docs clean
+.PHONY: help demo test test-all test-matrix lint types layers unit format house walks bench bench-gpu bench-jax mutants peers zoo audit docs clean
 
 help: ## list the tasks
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -89,6 +89,14 @@ bench: .venv/.ready ## print every benchmark's table of ratios
 
 bench-gpu: .venv/.ready .venv-gpu/.ready ## what XLA compiles for A100 and H100, in bytes; needs no GPU
 	@$(BIN)/python benchmarks/xla_gpu/table.py
+
+.venv-gpu/.jax: .venv-gpu/.ready
+	.venv-gpu/bin/python -m pip install --quiet flax optax equinox
+	@touch $@
+
+bench-jax: .venv-gpu/.jax ## what XLA compiles JAX programs to for A100, in bytes, and their errors against float64; needs no GPU
+	@.venv-gpu/bin/python benchmarks/jax_bytes.py
+	@.venv-gpu/bin/python benchmarks/jax_errors.py
 
 mutants: .venv/.ready ## break core/ and scaling/ in 150 places, one at a time, and count who notices
 	@$(BIN)/python benchmarks/mutants.py

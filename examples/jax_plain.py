@@ -41,8 +41,10 @@ for x, y in zip(features, targets, strict=True):
 print(f"loss: {losses[0]:.2f} in the first step, {losses[-1]:.2f} in the last; it fell: {losses[-1] < losses[0] / 4}")
 
 # A batch that overflows is skipped: no weight changes, and the loss scale is halved.
+before = state.loss_scale.skipped_steps  # a dynamic scale finds its level by skipping a step or two
 after, state, _ = train_step(params, state, features[0] * np.float32(1e30), targets[0])
 unchanged = all(jax.tree.leaves(jax.tree.map(lambda a, b: bool((a == b).all()), after, params)))
 record = state.loss_scale.record()
-print(f"skipped steps: {record.skipped_steps}, weights unchanged: {unchanged}, offenders: {record.offending_variables}")
+print(f"skipped steps: {before} before, {record.skipped_steps - before} now, weights unchanged: {unchanged}")
+print(f"not finite: {record.offending_variables}")
 print(mixdown.jax.report())

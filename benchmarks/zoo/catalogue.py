@@ -7,7 +7,8 @@ PACKAGES = {
     KERAS_3: ("tensorflow-cpu==2.21.*", "keras==3.15.*", "keras-hub==0.32.*", "keras-rs==0.4.*", "scikit-learn"),
     TF_KERAS: (
         *("tensorflow-cpu==2.21.*", "tf_keras==2.21.*", "transformers==4.57.*", "tensorflow-probability==0.25.*"),
-        *("spektral==1.3.*", "deepctr==0.9.*", "gin-config", "gym==0.23.*", "pillow", "pygame", "scikit-learn"),
+        *("spektral==1.3.*", "deepctr==0.9.*", "gin-config", "gym==0.23.*", "pillow", "pygame"),
+        *("scikit-learn", "tensorboard"),
     ),
 }
 """What is installed into each environment."""

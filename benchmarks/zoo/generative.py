@@ -88,7 +88,7 @@ def diffusion(run: Run) -> list[float]:
     embedded = layers.Concatenate()([layers.Lambda(ops.sin)(angles), layers.Lambda(ops.cos)(angles)])
     x = layers.Concatenate()([layers.Conv2D(16, 1)(noisy), layers.UpSampling2D(16)(embedded)])
     skip = layers.Conv2D(32, 3, padding="same", activation="swish")(x)
-    x = layers.AveragePooling2D()(skip)
+    x = layers.AveragePooling2D(2)(skip)
     x = layers.BatchNormalization(center=False, scale=False)(x)
     x = layers.Conv2D(64, 3, padding="same", activation="swish")(x)
     x = layers.Concatenate()([layers.UpSampling2D(interpolation="bilinear")(x), skip])

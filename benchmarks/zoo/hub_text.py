@@ -9,7 +9,7 @@ from benchmarks.zoo.training import BATCH, Run
 
 models = keras_hub.models
 VOCABULARY, LENGTH = 400, 32
-LAYERS = {"vocabulary_size": VOCABULARY, "num_layers": 2, "hidden_dim": 64, "intermediate_dim": 128}
+LAYERS = {"vocabulary_size": VOCABULARY, "num_layers": 1, "hidden_dim": 64, "intermediate_dim": 128}
 ENCODER = {**LAYERS, "num_heads": 4, "max_sequence_length": LENGTH}
 ROTARY = {**LAYERS, "num_query_heads": 4, "num_key_value_heads": 2}
 

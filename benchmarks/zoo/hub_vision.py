@@ -24,8 +24,8 @@ def _classify(run: Run, task: Any, backbone: Any) -> list[float]:
 
 def keras_hub_ResNet(run: Run) -> list[float]:  # noqa: N802 - the name of the model
     """Classify images, by bottlenecks with batch normalization."""
-    stages = {"stackwise_num_filters": [32, 64], "stackwise_num_blocks": [2, 2], "stackwise_num_strides": [1, 2]}
-    backbone = models.ResNetBackbone([16], [7], **stages, block_type="bottleneck_block", image_shape=(SIZE, SIZE, 3))
+    stages = {"stackwise_num_filters": [64, 128], "stackwise_num_blocks": [2, 2], "stackwise_num_strides": [1, 2]}
+    backbone = models.ResNetBackbone([64], [7], **stages, block_type="bottleneck_block", image_shape=(SIZE, SIZE, 3))
     return _classify(run, models.ResNetImageClassifier, backbone)
 
 

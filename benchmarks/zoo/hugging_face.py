@@ -11,7 +11,7 @@ VOCABULARY = 400
 SIZES = {
     "vocab_size": VOCABULARY,
     "hidden_size": 64,
-    "num_hidden_layers": 2,
+    "num_hidden_layers": 1,
     "num_attention_heads": 4,
     "intermediate_size": 128,
 }
@@ -47,14 +47,14 @@ def _causal(run: Run, model: Any) -> list[float]:
 def transformers_GPT_2(run: Run) -> list[float]:  # noqa: N802 - the name of the model
     """Predict the next token."""
     still = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
-    config = transformers.GPT2Config(vocab_size=VOCABULARY, n_positions=64, n_embd=64, n_layer=2, n_head=4, **still)
+    config = transformers.GPT2Config(vocab_size=VOCABULARY, n_positions=64, n_embd=64, n_layer=1, n_head=4, **still)
     return _causal(run, transformers.TFGPT2LMHeadModel(config))
 
 
 def transformers_OPT(run: Run) -> list[float]:  # noqa: N802 - the name of the model
     """Predict the next token."""
     config = transformers.OPTConfig(
-        vocab_size=VOCABULARY, hidden_size=64, num_hidden_layers=2, ffn_dim=128, num_attention_heads=4, dropout=0.0,
+        vocab_size=VOCABULARY, hidden_size=64, num_hidden_layers=1, ffn_dim=128, num_attention_heads=4, dropout=0.0,
         max_position_embeddings=64, word_embed_proj_dim=64, **DECODER,
     )  # fmt: skip
     return _causal(run, transformers.TFOPTForCausalLM(config))
@@ -69,7 +69,7 @@ def transformers_Mistral(run: Run) -> list[float]:  # noqa: N802 - the name of t
 def transformers_T5(run: Run) -> list[float]:  # noqa: N802 - the name of the model
     """From sequence to sequence."""
     config = transformers.T5Config(
-        vocab_size=VOCABULARY, d_model=64, d_kv=16, d_ff=128, num_layers=2, num_heads=4, dropout_rate=0.0,
+        vocab_size=VOCABULARY, d_model=64, d_kv=16, d_ff=128, num_layers=1, num_heads=4, dropout_rate=0.0,
         decoder_start_token_id=0,
     )  # fmt: skip
     return _causal(run, transformers.TFT5ForConditionalGeneration(config))
@@ -87,7 +87,7 @@ def transformers_ViT(run: Run) -> list[float]:  # noqa: N802 - the name of the m
 def transformers_Whisper(run: Run) -> list[float]:  # noqa: N802 - the name of the model
     """Transcribe speech."""
     config = transformers.WhisperConfig(
-        vocab_size=VOCABULARY, d_model=64, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4,
+        vocab_size=VOCABULARY, d_model=64, encoder_layers=1, decoder_layers=1, encoder_attention_heads=4,
         decoder_attention_heads=4, encoder_ffn_dim=128, decoder_ffn_dim=128, max_source_positions=30,
         max_target_positions=32, num_mel_bins=80, dropout=0.0, decoder_start_token_id=1, suppress_tokens=None,
         begin_suppress_tokens=None, **DECODER,

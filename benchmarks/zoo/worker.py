@@ -53,6 +53,7 @@ def one_run(program: Program, dtype: str, *, compiled: bool, seed: int) -> dict[
     from mixdown.tensorflow.loss_scaling.scaler_reports import scaler_reports  # noqa: PLC0415 - the same
 
     keras = import_module("keras" if program.environment == KERAS_3 else "tf_keras")
+    function = getattr(import_module(f"benchmarks.zoo.{program.module}"), program.function)  # may draw random numbers
     keras.backend.clear_session()
     keras.utils.set_random_seed(seed)
     tf.random.set_seed(seed)
@@ -64,7 +65,6 @@ def one_run(program: Program, dtype: str, *, compiled: bool, seed: int) -> dict[
     with warnings.catch_warnings(record=True) as given, watched_planning(made):
         warnings.simplefilter("always")
         try:
-            function = getattr(import_module(f"benchmarks.zoo.{program.module}"), program.function)
             out["losses"] = function(run)
         except Exception as error:  # noqa: BLE001 - whatever a program raises is its result
             out["error"] = f"{type(error).__name__}: {str(error).strip()[:500]}"

@@ -151,7 +151,7 @@ def test_environments_are_made_once_for_a_list_of_packages(tmp_path: Path, monke
     monkeypatch.setattr(runner, "_checked", run)
     for _ in range(2):
         assert runner.set_up(tmp_path / "env", "tf_keras") == tmp_path / "env" / "bin" / "python"
-    assert [command[-1] for command in commands] == [str(tmp_path / "env"), "pip", "scikit-learn", "tf-agents==0.19.*"]
+    assert [command[-1] for command in commands] == [str(tmp_path / "env"), "pip", "tensorboard", "tf-agents==0.19.*"]
     assert json.loads((tmp_path / "env" / ".ready").read_text("utf-8"))[0] == list(PACKAGES["tf_keras"])
 
 

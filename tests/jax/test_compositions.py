@@ -29,7 +29,7 @@ def enabled() -> Iterator[None]:
 def difference(got: Any, want: Any) -> float:
     """The relative error of all results together."""
     flat = [np.concatenate([np.asarray(leaf, np.float64).ravel() for leaf in jax.tree.leaves(t)]) for t in (got, want)]
-    return float(np.linalg.norm(flat[0] - flat[1]) / max(np.linalg.norm(flat[1]), 1e-30))
+    return float(np.linalg.norm(flat[0] - flat[1])) / max(float(np.linalg.norm(flat[1])), 1e-30)
 
 
 def check(got: Any, want: Any, tolerance: float) -> None:
@@ -98,7 +98,7 @@ def test_one_trace_and_one_plan_for_each_signature() -> None:
         traces.append(mode)
         return x @ w if mode == "one" else x @ w @ V
 
-    mine = mixed.rewrite(function, POLICY)
+    mine: Any = mixed.rewrite(function, POLICY)
     for _ in range(3):
         for mode in ("one", "two"):
             mine(W, X, mode)

@@ -6,7 +6,7 @@ from time import perf_counter
 
 import pytest
 
-from mixdown.rules.layer_names import LayerScopes, is_backward, layer_of, layers
+from mixdown.rules.layer_names import LayerScopes, is_backward, layer_of, layers, python_name
 
 LAYERS = {
     "model/dense/MatMul": "model/dense",
@@ -96,3 +96,17 @@ def test_layers_are_found_in_a_deep_name_in_linear_time() -> None:
     started = perf_counter()
     assert not LayerScopes(["scope/" * 200_000 + "MatMul"]).holds("head", "scope/" * 200_000 + "MatMul")
     assert perf_counter() - started < 5
+
+
+PYTHON_NAMES = {
+    "__inference_one_step_on_data_12345": "one_step_on_data",
+    "__forward_call_7": "call",
+    "__backward_call_7": "call",
+    "__inference_step_2_19": "step_2",
+    "my_function_12": "my_function_12",
+}
+
+
+@pytest.mark.parametrize("registered", PYTHON_NAMES)
+def test_a_function_is_called_by_its_name_in_python(registered: str) -> None:
+    assert python_name(registered) == PYTHON_NAMES[registered]

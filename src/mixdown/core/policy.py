@@ -273,14 +273,12 @@ class Policy:
         for kind in override.kinds:
             if kind in known_kinds(host) or kind in self.custom_kinds:
                 continue
+            unknown = f"{host} has no op kind {kind!r}{suggestion(kind, known_kinds(host))}"
             if other := next((name for name, sets in RULE_SETS.items() if kind in known_kinds(_host(sets))), ""):
-                raise PolicyError(
-                    f"{host} has no op kind {kind!r}{suggestion(kind, known_kinds(host))}, but "
-                    f"{_host(RULE_SETS[other])} has: for its programs, take "
-                    f"Policy(rules={other!r})."
-                )
+                owner = _host(RULE_SETS[other])
+                raise PolicyError(f"{unknown}, but {owner} has: for its programs, take Policy(rules={other!r}).")
             raise PolicyError(
-                f"{host} has no op kind {kind!r}{suggestion(kind, known_kinds(host))}. "
+                f"{unknown}. "
                 f"If it is an op of your own, declare it first: policy.with_custom({kind!r}). "
                 f"For the ops of a layer, write layer={kind!r}."
             )

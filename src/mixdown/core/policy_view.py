@@ -63,11 +63,33 @@ class PolicyView:
         ]
         for site, category in self._listed_sites():
             out[site] = category
+        for site in self._last_sums(out):
+            out[site] = self.policy.at_level(Category.INFER)
         for site in self.bounded:
             out[site] = barrier
         for site in self.outer:
             out[site] = self.policy.at_level(Category.INFER)
         return out
+
+    def _last_sums(self, categories: Sequence[Category]) -> list[int]:
+        """Sums of derivatives that products read too, but that none depends on: gradients of biases, rounded once."""
+        graph, kinds = self.graph, self.graph.kinds
+        sums = [
+            index
+            for index, site in enumerate(graph.sites)
+            if site.role is Role.DERIVATIVE
+            and kinds[index] in self.traits.accumulated
+            and kinds[index] not in self._named
+        ]
+        if not sums:
+            return []
+        products = [site for site, its in enumerate(categories) if its is Category.ALLOW]
+        used = walk(products, graph.dependencies, [True] * len(categories))
+        passing = [kind in self.traits.passes for kind in kinds]
+        read = {
+            s for site in (*products, *walk(products, graph.predecessors, passing)) for s in graph.predecessors[site]
+        }
+        return [site for site in sums if site not in used and not read.isdisjoint(graph.predecessors[site])]
 
     @cached_property
     def _named(self) -> set[str]:
@@ -179,6 +201,14 @@ class PolicyView:
             self.graph, self.traits, self.categories, self.supports, machine=self.machine, low=self.policy.low
         )
 
+    @cached_property
+    def byte_prices(self) -> Prices:
+        """What every choice moves, also where time decides."""
+        if self.machine is None:
+            return self.prices
+        low = self.policy.low
+        return prices_of(self.graph, self.traits, self.categories, self.supports, machine=None, low=low)
+
     @property
     def machine(self) -> Clock | None:
         """The machine whose time decides; None if bytes do."""
@@ -208,9 +238,9 @@ class PolicyView:
         return {*made, *walk(made, self.graph.successors, self.mask(Category.INFER, Category.CLEAR))}
 
     def _sums_for(self, ends: list[int]) -> set[int]:
-        """Fused additions whose result an allow op reads, through views at most."""
+        """Fused additions whose result an allow op reads, maybe through ops that only pass it on."""
         kinds = self.graph.kinds
-        views = walk(ends, self.graph.predecessors, [kind in self.traits.views for kind in kinds])
+        views = walk(ends, self.graph.predecessors, [kind in self.traits.passes for kind in kinds])
         read = {source for site in (*ends, *views) for source in self.graph.predecessors[site]}
         return {
             site

@@ -11,25 +11,25 @@ from typing import Any
 if find_spec("jax") is None:
     raise ImportError("mixdown.jax needs JAX: pip install 'mixdown[jax]'")
 
-# These modules have the names of functions: imported here, each name is the function's, whoever imports a module later.
-from mixdown.jax.enable import disable, enable, rewriting
-from mixdown.jax.rewrite import rewrite
-
-# Other public name -> the module that defines it.
+# Public name -> the module that defines it; no module has the name of a function, which importing it would hide.
 _HOMES = {
     "LossScale": "mixdown.jax.loss_scaling",
     "Policy": "mixdown.core",
     "all_finite": "mixdown.jax.loss_scaling",
     "compare": "mixdown.jax.numerics",
+    "disable": "mixdown.jax.switch",
+    "enable": "mixdown.jax.switch",
     "explain": "mixdown.jax.explaining",
     "locate": "mixdown.jax.numerics",
     "report": "mixdown.jax.explaining",
+    "rewrite": "mixdown.jax.functions",
+    "rewriting": "mixdown.jax.switch",
     "rewritten_jaxpr": "mixdown.jax.explaining",
     "scaled": "mixdown.jax.loss_scaling",
     "value_and_grad": "mixdown.jax.loss_scaling",
 }
 
-__all__ = ["disable", "enable", "rewrite", "rewriting", *_HOMES]  # noqa: PLE0604 - the table above holds strings
+__all__ = [*_HOMES]  # noqa: PLE0604 - the table above holds strings
 
 
 def __getattr__(name: str) -> Any:

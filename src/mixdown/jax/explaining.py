@@ -11,10 +11,10 @@ import jax
 from mixdown import __version__, messages
 from mixdown.core import Graph, Policy
 from mixdown.jax import private
+from mixdown.jax.functions import Traced
 from mixdown.jax.loss_scaling.loss_scale import loss_scale_in
 from mixdown.jax.lowering import Lowered, in_force, seen
 from mixdown.jax.programs import DEFAULT, Program, plan_program, policy_for_jax, takes_part
-from mixdown.jax.rewrite import Traced
 from mixdown.jax.warnings import idle_warning
 from mixdown.reports import Facts, Report, graph_report
 from mixdown.reports.model import GraphReport

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mixdown.core import Policy
-from mixdown.jax.enable import enable
+from mixdown.jax.switch import enable
 from mixdown.keras3.dtype_policies import refuse_mixed_policy
 from mixdown.keras3.optimizer import Keras3LossScaleOptimizer
 from mixdown.keras3.private import refuse_missing

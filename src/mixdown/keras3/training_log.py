@@ -8,6 +8,7 @@ from typing import Any
 
 import mixdown
 from mixdown.reports import Report
+from mixdown.reports.model import Totals
 from mixdown.scaling import StepRecord
 
 
@@ -60,9 +61,8 @@ class TrainingLog:
 
     def _write(self, events: Any, record: StepRecord | None) -> None:
         if not self._share_is_written:  # once: by now every function of the training has been traced
-            share = low_share(mixdown.report())
-            if share is not None:
-                events.scalar("low_op_share", share, self._step())
+            for tag, share in shares(mixdown.report()).items():
+                events.scalar(tag, share, self._step())
             self._share_is_written = True
         if record is not None:
             events.write(record)
@@ -72,8 +72,13 @@ class TrainingLog:
         return int(self.model.optimizer.iterations) if record is None else record.steps
 
 
-def low_share(report: Report) -> float | None:
-    """Which part of the float32 ops seen so far runs in 16 bits; None if none was seen."""
-    totals = [graph.totals for graph in report.graphs]
-    ops = sum(each.ops for each in totals)
-    return sum(each.low_ops for each in totals) / ops if ops else None
+def shares(report: Report) -> dict[str, float]:
+    """What part of the work seen so far runs in 16 bits, and what it moves against float32; only what is known."""
+    totals = sum((graph.totals for graph in report.graphs), Totals())
+    moved = sum(graph.effort.bytes for graph in report.graphs)
+    parts = {
+        "matrix_arithmetic_in_16_bits": (totals.low_flops, totals.flops),
+        "bytes_against_float32": (moved, totals.float32_bytes),
+        "ops_in_16_bits": (totals.low_ops, totals.ops),
+    }
+    return {tag: part / whole for tag, (part, whole) in parts.items() if whole}

@@ -29,8 +29,8 @@ PRODUCTS = kinds("conv_general_dilated dot_general ragged_dot_general")
 
 # Long sums, powers and exponentials, whose results leave float16's range or lose digits.
 DENY = kinds("""
-    cumlogsumexp cumprod cumsum exp exp2 expm1 integer_pow log log1p pow psum psum2 psum_invariant reduce_scatter
-    reduce_sum scatter-add scatter-mul scatter-sub vdot
+    cumlogsumexp cumprod cumsum exp exp2 expm1 log log1p pow psum psum2 psum_invariant reduce_scatter reduce_sum
+    scatter-add scatter-mul scatter-sub vdot
 """)
 
 # Element-wise or well-conditioned arithmetic, safe unless its input comes from a deny op.
@@ -38,8 +38,8 @@ INFER = kinds("""
     add add_any div erf erfc logistic mul reciprocal reduce_window_sum sqrt sub tanh
 """)
 
-# The same, where squares cannot overflow.
-BFLOAT16_INFER = INFER | kinds("rsqrt square")
+# The same, where powers cannot overflow: the second as `square`, the third and fourth as `integer_pow`.
+POWERS = kinds("integer_pow rsqrt square")
 
 # Moves, selects or compares values and computes nothing that could round.
 CLEAR = kinds("""
@@ -54,7 +54,6 @@ CLEAR = kinds("""
 _rules = partial(
     RuleSet,
     PRODUCTS,
-    DENY,
     clear=CLEAR,
     frozen_lists_stop_taint=False,
     bounded_exponentials_are_safe=True,
@@ -67,4 +66,7 @@ _rules = partial(
     # What a product yields may be float32 although its operands have 16 bits, and costs no cast then.
     sites={kind: {"result": Category.CLEAR} for kind in ("dot_general", "ragged_dot_general")},
 )
-JAX = {"float16": _rules(infer=INFER), "bfloat16": _rules(infer=BFLOAT16_INFER)}
+JAX = {
+    "float16": _rules(deny=DENY | kinds("integer_pow"), infer=INFER),
+    "bfloat16": _rules(deny=DENY, infer=INFER | POWERS),
+}

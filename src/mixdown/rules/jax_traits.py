@@ -37,9 +37,11 @@ TRAITS = Traits(
         reduce_precision rem rev round rsqrt select_n sign slice split sqrt square sub tile transpose
     """),
     reductions=kinds("argmax argmin reduce_max reduce_min reduce_prod reduce_sum vdot"),
-    epilogues=frozenset(),
+    epilogues=kinds("add"),
     selections=kinds("max min reduce_max reduce_min reduce_window_max reduce_window_min"),
     sums=kinds("add add_any"),
+    accumulated=kinds("reduce_sum"),
+    passes=_VIEWS | kinds("broadcast_in_dim concatenate max min neg pad rev select_n slice transpose"),
     steep=_STEEP,
     products=kinds("dot_general ragged_dot_general"),
     scales=kinds("div mul reciprocal"),

@@ -18,6 +18,14 @@ DEEPEST = 50
 
 _NUMBERED = re.compile(r"(.+)_\d+")
 """A name to which TensorFlow or Keras has added a number, because the name itself was taken."""
+_FUNCTION = re.compile(r"__(?:inference|forward|backward)_(.+?)(?:_\d+)?", re.DOTALL)
+"""The name under which TensorFlow registers a traced function: the name in Python between a prefix and a number."""
+
+
+def python_name(function: str) -> str:
+    """The name in Python of a traced function, given the name under which TensorFlow registered it."""
+    found = _FUNCTION.fullmatch(function)
+    return found[1] if found else function
 
 
 def is_backward(op: str) -> bool:

@@ -22,6 +22,8 @@ class Traits:
     epilogues: frozenset[str]  # absorbed by the library call before them
     selections: frozenset[str]  # return one of the values they are given; derivatives look for that very value again
     sums: frozenset[str]
+    accumulated: frozenset[str]  # sums that are accumulated in float32 whatever they read
+    passes: frozenset[str]  # pass a sum on to the product that reads it
     steep: frozenset[str]  # turn a small error into a large one: what only they read stays full
     products: frozenset[str]  # of matrices, unless they sum over nothing
     scales: frozenset[str]  # multiply or divide

@@ -27,7 +27,9 @@ def same(one: Any, other: Any) -> bool:
     return all(np.asarray(a).tobytes() == np.asarray(b).tobytes() for a, b in pairs)
 
 
-@pytest.mark.parametrize("inner", [optax.sgd(0.1, momentum=0.9), optax.adam(1e-2), optax.lamb(1e-2)], ids=id)
+@pytest.mark.parametrize(
+    "inner", [optax.sgd(0.1, momentum=0.9), optax.adam(1e-2), optax.lamb(1e-2)], ids=["sgd", "adam", "lamb"]
+)
 def test_a_good_step_is_the_step_of_the_inner_optimizer(inner: Any) -> None:
     tx = scaled(inner, 1024.0)
     updates, state = jax.jit(tx.update)(good(1024.0), tx.init(PARAMS), PARAMS)
@@ -151,11 +153,8 @@ MISUSES = [
         "must be a number, \"dynamic\" or a LossScale, got 'static'",
     ),
     (lambda: scaled(optax.sgd(0.1), 0.5), ValueError, "needs a scale of at least 1, got 0.5"),
-    (
-        lambda: scaled(optax.sgd(0.1), None),
-        TypeError,
-        "got None of type NoneType. The scale is kept in the optimizer's",
-    ),
+    (lambda: scaled(optax.sgd(0.1), None), ValueError, "loss_scale cannot be None. Pass a number, "),
+    (lambda: scaled(optax.sgd(0.1), {}), TypeError, "a LossScale, got {} of type dict."),
     (lambda: value_and_grad(abs, optax.sgd(0.1).init(PARAMS)), ValueError, "One LossScale is needed, got 0 in a tuple"),
     (
         lambda: value_and_grad(abs, [LossScale.start()] * 2),

@@ -18,7 +18,12 @@ def step(params: dict[str, Any], x: Any) -> Any:
         return jnp.mean((jnp.tanh(x @ params["w"]) @ params["v"]) ** 2)
 
     value, gradients = jax.value_and_grad(loss)(params)
-    return {"loss": value, "new": jax.tree.map(lambda p, g: p - 0.1 * g, params, gradients), "steps": 1, "all": x > 0}
+    return {
+        "loss": value,
+        "new": jax.tree.map(lambda p, g: p - 0.1 * g, params, gradients),
+        "steps": 1,
+        "all": x > 0,
+    }
 
 
 def arguments() -> tuple[Any, Any]:
@@ -39,8 +44,11 @@ def test_every_float_that_is_returned_is_compared_under_its_path() -> None:
 def test_the_errors_are_those_of_the_two_runs() -> None:
     params, x = arguments()
     found = mixdown.jax.compare(step, params, x, policy=BFLOAT16)
-    full, mixed = step(params, x), mixdown.jax.rewrite(step, BFLOAT16)(params, x)
-    difference = np.abs(np.asarray(full["new"]["w"], np.float64) - np.asarray(mixed["new"]["w"], np.float64))
+    full, mixed = (
+        jax.jit(lambda *args, each=each: each(*args)["new"])(params, x)
+        for each in (step, mixdown.jax.rewrite(step, BFLOAT16))
+    )
+    difference = np.abs(np.asarray(full["w"], np.float64) - np.asarray(mixed["w"], np.float64))
     assert found.outputs[2].errors.max_abs == difference.max()
 
 

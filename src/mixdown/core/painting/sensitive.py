@@ -48,13 +48,19 @@ def meet(view: PolicyView, canvas: Canvas) -> Strokes:
         return {}
     graph, painted = view.graph, list(canvas)
     strokes: Strokes = {}
-    queue = [index for index, tensor in enumerate(graph.tensors) if len(tensor.consumers) > 1 and not tensor.folds]
+    queue = [index for index in range(len(graph.tensors)) if _is_shared(view, index)]
     for index in queue:
         for site, cause in split_readers(view, painted, graph.tensors[index].consumers).items():
             painted[site] = Paint.FULL
             strokes[site] = Stroke(Paint.FULL, "meet", (cause,))
-            queue.extend(index for index in graph.touched[site] if not graph.tensors[index].folds)
+            queue.extend(index for index in graph.touched[site] if _is_shared(view, index))
     return strokes
+
+
+def _is_shared(view: PolicyView, index: int) -> bool:
+    """Whether several sites read a value that was computed: weights and constants are rounded wherever that pays."""
+    tensor = view.graph.tensors[index]
+    return len(tensor.consumers) > 1 and view.graph.sites[tensor.site].role is not Role.VARIABLE_READ
 
 
 def split_readers(view: PolicyView, canvas: Sequence[Paint | None], readers: Iterable[int]) -> dict[int, int]:

@@ -9,14 +9,13 @@ import jax
 import numpy as np
 
 from mixdown.core import Policy
-from mixdown.jax.numerics.programs import as_they_are, chosen
-from mixdown.jax.rewrite import rewrite
+from mixdown.jax.numerics.programs import TracedCall, chosen
 from mixdown.numerics.array_errors import errors_between
 from mixdown.numerics.comparison import Compared, Comparison
 
 
 def compare(fn: Callable[..., Any], *args: Any, policy: Policy | None = None) -> Comparison:
-    """Run a function as it is and as the policy has it, on the same arguments, and compare what it returns.
+    """Run a function as it is and as the policy has it, jitted, on the same arguments, and compare what it returns.
 
     Args:
         fn: any function that JAX can trace: a training step that returns gradients or new parameters, or a loss.
@@ -26,9 +25,8 @@ def compare(fn: Callable[..., Any], *args: Any, policy: Policy | None = None) ->
     Returns:
         The errors of every float array that it returns, under its path in what it returns.
     """
-    rewritten = rewrite(fn, chosen(policy))
-    with as_they_are():
-        expected, got = fn(*args), rewritten(*args)
+    program = TracedCall(fn, args)
+    expected, got = (program.run(each) for each in (program.original, program.rewritten(chosen(policy))))
     pairs = zip(jax.tree_util.tree_flatten_with_path(expected)[0], jax.tree.leaves(got), strict=True)
     return Comparison((), tuple(_row(at, *pair) for at, pair in enumerate(pairs) if _is_float(pair[1])))
 
@@ -46,4 +44,4 @@ def _widened(value: Any) -> Any:
 
 
 def _is_float(value: Any) -> bool:
-    return bool(jax.dtypes.issubdtype(value.dtype, np.floating))
+    return bool(jax.dtypes.issubdtype(getattr(value, "dtype", type(value)), np.floating))

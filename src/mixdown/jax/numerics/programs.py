@@ -7,11 +7,12 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import jax
+from jax.extend.core import jaxpr_as_fun
 
 from mixdown.core import Policy
+from mixdown.jax.functions import Traced, is_array
 from mixdown.jax.lowering import in_force
 from mixdown.jax.programs import plan_program, policy_for_jax, takes_part, without_dead_code
-from mixdown.jax.rewrite import Traced, is_array
 from mixdown.jax.warnings import warn_idle
 
 
@@ -24,12 +25,17 @@ class TracedCall:
     """
 
     def __init__(self, fn: Callable[..., Any], args: tuple[Any, ...]) -> None:
-        traced = Traced(fn, args, {})
-        self.arguments = traced.arrays
-        self.original = without_dead_code(traced.trace())
+        self._traced = Traced(fn, args, {})
+        self.arguments = self._traced.arrays
+        self.original = without_dead_code(self._traced.trace())
         self.name = str(getattr(fn, "__name__", type(fn).__name__))
         leaves = jax.tree_util.tree_flatten_with_path(args)[0]
         self.argument_names = [f"args{jax.tree_util.keystr(path)}" for path, leaf in leaves if is_array(leaf)]
+
+    def run(self, closed: Any) -> Any:
+        """What the function returns if its program is this closed jaxpr, jitted."""
+        with as_they_are():
+            return self._traced.rebuilt(jax.jit(jaxpr_as_fun(closed))(*self.arguments))
 
     def rewritten(self, policy: Policy) -> Any:
         """Its closed jaxpr in mixed precision; as it is if the policy leaves this device out."""

@@ -32,6 +32,9 @@ EACH_BY_ITSELF = ("optimization_barrier",)
 ACCUMULATING = ("dot_general", "ragged_dot_general")
 """Products that can yield float32 from 16-bit operands. A convolution can as well, but then runs in float32."""
 
+SMALL_POWERS = {-1: "reciprocal", 2: "square", 3: "integer_pow", 4: "integer_pow"}
+"""Exponents of `integer_pow` that are no more than a few multiplications -> the kind."""
+
 _TRANSFORMED = re.compile(r"\w*\(|\)")
 _RECOMPUTED = re.compile(r"(?:^|/)(?:rematted_computation|checkpoint)(?=/|$)")
 
@@ -58,10 +61,12 @@ def is_literal(atom: Any) -> bool:
 
 
 def kind_of(equation: Any) -> str:
-    """The kind by which the lists know an equation: its primitive, but for powers, casts and products that do less."""
+    """The kind by which the lists know an equation: its primitive, unless it does less than that may do."""
     name = str(equation.primitive.name)
     if name == "integer_pow":
-        return {2: "square", -1: "reciprocal"}.get(equation.params["y"], name)
+        return SMALL_POWERS.get(equation.params["y"], "pow")
+    if name == "reduce_sum" and all(equation.invars[0].aval.shape[axis] == 1 for axis in equation.params["axes"]):
+        return "reshape"
     if name == "convert_element_type" and is_full(equation.invars[0]) and is_full(equation.outvars[0]):
         return "copy"
     return "vdot" if name == "dot_general" and _is_sum(equation) else name

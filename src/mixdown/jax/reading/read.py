@@ -146,7 +146,8 @@ class Reader:
     def _each_by_itself(self, equation: Any, scope: Scope) -> Step:
         """Read an equation that does the same to every operand as one op an operand."""
         sites = []
-        for operand, result in zip(equation.invars, equation.outvars, strict=True):
+        operands = equation.invars
+        for operand, result in zip(operands, equation.outvars, strict=True):
             site = NONE
             if is_full(result):
                 (site,) = self.build.op(
@@ -155,7 +156,7 @@ class Reader:
                 self.read_by(operand, site, scope)
                 self.make(result, site, scope)
             sites.append(site)
-        return Step(equation, tuple(sites), tuple(sites))
+        return Step(equation, tuple(sites), tuple(sites), tensors=self._tensors(operands, scope))
 
     def _plain(self, equation: Any, scope: Scope) -> Step:
         """Read an equation as one op: with one site, or with two if its result may differ from its operands."""
@@ -183,7 +184,12 @@ class Reader:
             if is_full(variable):
                 self.make(variable, sites[-1], scope)
         reads = tuple(sites[0] if is_full(atom) else NONE for atom in operands)
-        return Step(equation, reads, tuple(sites[-1] if is_full(each) else NONE for each in results))
+        makes = tuple(sites[-1] if is_full(each) else NONE for each in results)
+        return Step(equation, reads, makes, tensors=self._tensors(operands, scope))
+
+    def _tensors(self, operands: Iterable[Any], scope: Scope) -> tuple[int, ...]:
+        """Per operand, its tensor."""
+        return tuple(NONE if is_literal(atom) else scope.tensors.get(atom, NONE) for atom in operands)
 
 
 def _frozen(equation: Any) -> str | None:

@@ -17,6 +17,7 @@ class Step(NamedTuple):
     reads: tuple[int, ...]  # per operand, the site that reads it, `NONE` where it is passed on as it is
     makes: tuple[int, ...]  # per result, the site that makes it, likewise
     bodies: tuple[Body, ...] = ()
+    tensors: tuple[int, ...] = ()  # per operand, its tensor, `NONE` where it has none; empty for calls and loops
 
 
 class Body(NamedTuple):

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from mixdown.core import Paint
+from mixdown.core import Paint, Plan
 from mixdown.jax.reading.builder import NONE
 from mixdown.jax.reading.equations import FULL, is_full, is_literal
+from mixdown.jax.writing.rounded import read_rounded
 
 
 class Painted:
     """The dtype of every site."""
 
-    def __init__(self, paints: Sequence[Paint], low: str) -> None:
-        self.low = jnp.dtype(low)
-        self._paints = paints
+    def __init__(self, plan: Plan) -> None:
+        self.low = jnp.dtype(plan.policy.low)
+        self.rounded = read_rounded(plan)
+        self._paints = plan.paints
 
     def dtype(self, site: int) -> Any:
         """What a site computes in."""
@@ -46,15 +48,22 @@ class Values:
         """Give variables their values."""
         self._values.update(zip(variables, values, strict=True))
 
-    def cast(self, atom: Any, dtype: Any) -> Any:
-        """An operand in a dtype; a value is cast once for all its readers."""
+    def cast(self, atom: Any, dtype: Any, *, rounded: bool = False) -> Any:
+        """An operand in a dtype; a value is cast once for all its readers.
+
+        Args:
+            atom: the operand.
+            dtype: the dtype.
+            rounded: whether a 16-bit value is to be read as it is stored; else XLA may leave out the rounding.
+        """
         if is_literal(atom):
             return np.asarray(atom.val, dtype) if dtype != FULL else atom.val
         value = self._values[atom]
         if value.dtype == dtype:
             return value
         if (atom, dtype) not in self._casts:
-            self._casts[atom, dtype] = cast(value, dtype)
+            kept = lax.optimization_barrier(value) if rounded and dtype == FULL else value
+            self._casts[atom, dtype] = cast(kept, dtype)
         return self._casts[atom, dtype]
 
 

@@ -27,7 +27,7 @@ def written(reading: Reading, plan: Plan, *, differentiable: bool) -> Callable[.
         plan: what becomes 16-bit.
         differentiable: whether derivatives may be taken of it: then the user's own derivative rules are kept.
     """
-    writer = Writer(Painted(plan.paints, plan.policy.low), differentiable=differentiable)
+    writer = Writer(Painted(plan), differentiable=differentiable)
 
     def run(*arguments: Any) -> list[Any]:
         return in_float32(reading.body.jaxpr.outvars, writer.run(reading.body, arguments))
@@ -53,9 +53,12 @@ class Writer:
 
     def _step(self, step: Step, values: Values) -> Sequence[Any]:
         primitive = step.equation.primitive.name
+        tensors = step.tensors or (NONE,) * len(step.reads)
         operands = [
-            values[atom] if site == NONE else values.cast(atom, self.painted.dtype(site))
-            for atom, site in zip(step.equation.invars, step.reads, strict=True)
+            values[atom]
+            if site == NONE
+            else values.cast(atom, self.painted.dtype(site), rounded=tensor in self.painted.rounded)
+            for atom, site, tensor in zip(step.equation.invars, step.reads, tensors, strict=True)
         ]
         if primitive in CALLS:
             return CALLERS[primitive](self, step, operands)

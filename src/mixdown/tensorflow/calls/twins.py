@@ -12,6 +12,7 @@ from mixdown.core.rule_watch import RuleWatch
 from mixdown.errors import MixdownError
 from mixdown.keras3.dtype_policies import mixed_keras_policy
 from mixdown.messages import logger, warn
+from mixdown.rules.layer_names import python_name
 from mixdown.tensorflow.calls.tracing_time import planning_time
 from mixdown.tensorflow.machine.devices import device_type, machine_default
 from mixdown.tensorflow.reading.idle import is_idle
@@ -196,4 +197,4 @@ def _log_plan(asked: Asked, plan: Plan) -> None:
 
 def _log(function: str, device: str, level: int, outcome: str) -> None:
     if SELF_TEST not in function:
-        logger().log(level, "function %s on %s: %s", escaped(function), device, outcome)
+        logger().log(level, "function %s on %s: %s", escaped(python_name(function)), device, outcome)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from mixdown.core import Op, Plan, Policy, make_plan
-from mixdown.tensorflow.protos.bodies import Body, function_body, reachable
+from mixdown.tensorflow.protos.bodies import CALLS, Body, function_body, reachable
 from mixdown.tensorflow.protos.library import rename_calls
 from mixdown.tensorflow.reading.builder import ARGUMENT, RESULT, Origin
 from mixdown.tensorflow.reading.read import Reading, read
@@ -89,7 +89,7 @@ def _anonymous(body: Body, numbers: Mapping[str, str]) -> bytes:
     copy = type(body.proto)()
     copy.CopyFrom(body.proto)
     copy.signature.name = numbers[body.function]
-    rename_calls(copy.node_def, numbers)
+    rename_calls((node for node in copy.node_def if node.op in CALLS or node.op in numbers), numbers)
     _number_ends(copy)
     for attributes in (*copy.arg_attr.values(), *copy.node_def):
         for name in IDENTITIES:
