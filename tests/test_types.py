@@ -18,7 +18,7 @@ import mixdown
 
 SOURCE = Path(mixdown.__file__).parent
 DOCS = Path(__file__).parents[1] / "docs"
-STUBS = ["__init__", "numerics/__init__", "jax/__init__"]
+PACKAGES = [".", "jax", "numerics"]  # those that import their public names on first use
 LEGAL = """
 import mixdown
 from mixdown import Policy, LossScaleOptimizer
@@ -85,21 +85,15 @@ def names_in(text: str) -> set[str]:
     return imported | {node.target.id for node in tree.body if isinstance(node, ast.AnnAssign)} - {"__all__"}  # type: ignore[union-attr]
 
 
-def test_the_stubs_have_every_public_name_from_its_home_and_no_other() -> None:
-    assert names_in((SOURCE / "__init__.pyi").read_text("utf-8")) == set(mixdown.__all__)
-    assert names_in((SOURCE / "numerics/__init__.pyi").read_text("utf-8")) == set(mixdown.numerics.__all__)
-    for stub in STUBS:
-        homes = _homes(SOURCE / f"{stub}.py")
-        for node in ast.parse((SOURCE / f"{stub}.pyi").read_text("utf-8")).body:
-            if isinstance(node, ast.ImportFrom) and node.module != "mixdown":
-                assert all(homes.get(alias.name, node.module) == node.module for alias in node.names), ast.unparse(node)
-
-
-def test_the_stub_of_the_jax_host_has_every_public_name() -> None:
-    text = (SOURCE / "jax/__init__.py").read_text("utf-8")
-    others = {"disable", "enable", "rewrite", "rewriting"}
-    assert all(f'"{name}"' in text for name in others)
-    assert names_in((SOURCE / "jax/__init__.pyi").read_text("utf-8")) == {*_homes(SOURCE / "jax/__init__.py"), *others}
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_stub_has_every_public_name_from_its_home_and_no_other(package: str) -> None:
+    stub = SOURCE / package / "__init__.pyi"
+    homes = _homes(stub.with_suffix(".py"))
+    others = set(mixdown.__all__) - set(homes) if package == "." else set()  # the public modules and the version
+    assert names_in(stub.read_text("utf-8")) == {*homes, *others}
+    for node in ast.parse(stub.read_text("utf-8")).body:
+        if isinstance(node, ast.ImportFrom) and node.module != "mixdown":
+            assert {homes[alias.name] for alias in node.names} == {node.module}, ast.unparse(node)
 
 
 def _homes(path: Path) -> dict[str, str]:
@@ -162,7 +156,7 @@ def test_every_call_of_mixdown_in_the_docs_checks(found: dict[str, Any]) -> None
 
 @pytest.mark.skipif(find_spec("jedi") is None, reason="needs jedi: pip install 'mixdown[dev]'")
 def test_an_editor_completes_names_methods_and_arguments() -> None:
-    import jedi  # type: ignore[import-untyped]  # noqa: PLC0415 - it may not be installed
+    import jedi  # noqa: PLC0415 - it may not be installed
 
     project = jedi.Project(SOURCE.parents[1], added_sys_path=[str(SOURCE.parent)])
 
