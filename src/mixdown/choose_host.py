@@ -10,13 +10,17 @@ from collections.abc import Iterator
 from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mixdown.core import Policy
 from mixdown.errors import MixdownError
+from mixdown.keras_registration import CLASSES
 from mixdown.reports import Report
 
 KERAS3_OPTIMIZER = "keras.src.optimizers.base_optimizer.BaseOptimizer"  # it is in the table of private names, too
+
+WRAPPERS = {f"mixdown.{library}.{name}" for library, names in CLASSES.items() for name in names}
+"""The wrapper classes, by the names that saved files have for them."""
 
 
 def enable_mixed_precision_graph_rewrite(opt: Any, loss_scale: Any = "dynamic", *, policy: Policy | None = None) -> Any:
@@ -59,8 +63,22 @@ def disable_mixed_precision_graph_rewrite() -> None:
         tensorflow.disable_mixed_precision_graph_rewrite()
 
 
-def LossScaleOptimizer(inner: Any, loss_scale: Any = "dynamic", *, skip_limit: int | None = None) -> Any:  # noqa: N802 - used like a class, which it picks
-    """Wrap a Keras 3 or tf_keras optimizer so that it scales the loss and skips non-finite steps.
+class _Wrappers(type):
+    """Makes `isinstance` and `issubclass` hold for the wrappers of all libraries, none of which is imported for it."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return issubclass(type(instance), cls)
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        names = {f"{each.__module__}.{each.__qualname__}" for each in subclass.__mro__}
+        return not names.isdisjoint(WRAPPERS) or super().__subclasscheck__(subclass)
+
+
+class LossScaleOptimizer(metaclass=_Wrappers):
+    """A Keras 3 or tf_keras optimizer, wrapped so that it scales the loss and skips non-finite steps.
+
+    What is made is an optimizer of the same library, for `compile` and `fit` or a loop of your own; `isinstance` takes
+    it for an instance of this class, too.
 
     Args:
         inner: an optimizer of Keras 3 (`keras.optimizers`, on any backend) or tf_keras (`tf_keras.optimizers`, also its
@@ -69,21 +87,25 @@ def LossScaleOptimizer(inner: Any, loss_scale: Any = "dynamic", *, skip_limit: i
             values are taken over.
         skip_limit: skips in a row after which `mixdown.LossScaleError` is raised; None to be warned once at 50.
 
-    Returns:
-        An optimizer of the same library, for `compile` and `fit` or a loop of your own.
-
     Raises:
         WrongTypeError: `inner` is not an optimizer, or not one of these libraries.
         ValueError: `inner` scales the loss already.
         MixdownError: its library is not as mixdown knows it.
     """
-    if keras_backend(inner) not in (None, "tensorflow"):
-        import_module("mixdown.keras3.private").refuse_missing()
-        wrapper = import_module("mixdown.keras3.optimizer").Keras3LossScaleOptimizer
+
+    def __new__(cls, inner: Any, loss_scale: Any = "dynamic", *, skip_limit: int | None = None) -> Any:
+        """Make the wrapper of the library that an optimizer comes from."""
+        if keras_backend(inner) not in (None, "tensorflow"):
+            import_module("mixdown.keras3.private").refuse_missing()
+            wrapper = import_module("mixdown.keras3.optimizer").Keras3LossScaleOptimizer
+        else:
+            wrapper = import_module("mixdown.tensorflow.loss_scaling.optimizers").LossScaleOptimizer
         return wrapper(inner, loss_scale, skip_limit=skip_limit)
-    return import_module("mixdown.tensorflow.loss_scaling.optimizers").LossScaleOptimizer(
-        inner, loss_scale, skip_limit=skip_limit
-    )
+
+    if TYPE_CHECKING:  # what else it has depends on the library
+
+        def __getattr__(self, name: str) -> Any: ...
+        def __setattr__(self, name: str, value: Any) -> None: ...
 
 
 def report() -> Report:

@@ -71,6 +71,15 @@ class Override:
         parts = {each: getattr(self, each) for each in ("kind", "layer", "name", "scope", "attribute")}
         return self.kind if self.is_plain else ", ".join(f"{key}={value!r}" for key, value in parts.items() if value)
 
+    @property
+    def call(self) -> str:
+        """The method of a policy that makes it, as it is written."""
+        given = [repr(self.kind)] if self.kind else []
+        rest = [(key, getattr(self, key)) for key in ("layer", "name", "scope", "attribute")]
+        arguments = ", ".join([*given, *(f"{key}={value!r}" for key, value in rest if value)])
+        method = "keep" if self.category is Category.BARRIER else self.category.value
+        return f"with_{method}({arguments})"
+
     def matches(self, kind: str, name: str, scopes: LayerScopes) -> bool:
         """Whether an op is meant, its attributes aside; `scopes` are those of the graph that it is in."""
         return (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -48,7 +48,7 @@ class Level(Enum):
                 return category if category is Category.ALLOW else Category.BARRIER
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Policy:
     """Which ops may run in 16 bits, where, and how that is decided.
 
@@ -239,6 +239,15 @@ class Policy:
         edits = variables.edits(lists, environment, only_allow=level == Level.TENSOR_CORES_ONLY.value)
         overrides = tuple(Override(category, kind) for kind, category in edits.items())
         return replace(policy, overrides=(*overrides, *policy.overrides), level=level)
+
+    def __repr__(self) -> str:
+        special = {"devices": ("GPU",), "custom_kinds": frozenset()}
+        default = {each.name: each.default for each in fields(self)} | special
+        changed = [name for name, value in default.items() if getattr(self, name) != value and name != "overrides"]
+        shown = [f"{name}={getattr(self, name)!r}" for name in changed if name != "level"]
+        level = [f"level={self.level_name!r}"] if "level" in changed else []
+        calls = "".join(f".{override.call}" for override in self.overrides)
+        return f"Policy({', '.join(shown + level)}){calls}"
 
     def _with(self, category: Category, kinds: tuple[object, ...], layer: object, **selectors: str) -> Policy:
         new = Override.each(category, kinds_of(kinds), layer=layer_name(layer), **selectors)

@@ -77,6 +77,9 @@ class Keras3LossScaleOptimizer(Keras3Counters, keras.optimizers.LossScaleOptimiz
             self.inner_optimizer.build(variables)
         keras.optimizers.Optimizer.build(self, variables)
 
+    def __repr__(self) -> str:
+        return f"<LossScaleOptimizer of {type(self.inner_optimizer).__name__}, {self.law.described}>"
+
     @property
     def iterations(self) -> Any:
         """Steps applied so far."""

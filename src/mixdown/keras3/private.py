@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from mixdown import private_names
 from mixdown.errors import MixdownError
-from mixdown.private_names import Private
+from mixdown.private_names import Private, missing, resolved
 
 CHECKED = "Keras 3.15.1"
 """The releases that every name below was looked up in."""
@@ -34,7 +33,7 @@ NAMES = {
 def __getattr__(name: str) -> Any:
     if name not in NAMES:
         raise AttributeError(f"{name} is not in the table of private names.")
-    return private_names.resolved(NAMES[name], ADVICE)
+    return resolved(NAMES[name], ADVICE)
 
 
 def refuse_missing() -> None:
@@ -43,5 +42,5 @@ def refuse_missing() -> None:
     Raises:
         MixdownError: one is missing, or is not what it was.
     """
-    if problems := private_names.missing(NAMES.values()):
+    if problems := missing(NAMES.values()):
         raise MixdownError(f"{' '.join(problems)} {ADVICE}")

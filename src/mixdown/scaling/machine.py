@@ -47,6 +47,13 @@ class Law:
             object.__setattr__(self, name, positive_integer(name, getattr(self, name)))
         self._check_ranges()
 
+    @property
+    def described(self) -> str:
+        """The law in a few words."""
+        if self.floor == self.ceiling:
+            return f"fixed scale {self.initial:g}"
+        return f"dynamic scale from {self.initial:g}, growing every {self.increment_period} finite steps"
+
     def _check_ranges(self) -> None:
         if self.multiplier < SMALLEST_MULTIPLIER:
             raise ValueError(f"multiplier must be greater than 1, got {self.multiplier}: the scale could never grow.")

@@ -107,6 +107,7 @@ def test_the_later_ones_are_listed() -> None:
 def test_the_policy_in_force_is_the_default() -> None:
     with mixdown.jax.rewriting(FLOAT16):
         found = mixdown.jax.locate(lambda x: x @ x, LARGE)
+    assert found is not None
     assert (found.dtype, found.float32) == ("float16", False)
 
 

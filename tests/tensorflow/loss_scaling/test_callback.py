@@ -17,7 +17,7 @@ from mixdown.reports.model import Totals
 
 EPOCHS, BATCHES = 3, 10
 BAD = (2, 3, 14, 29)
-LAW = {"initial_loss_scale": 64.0, "increment_period": 5}
+LAW: dict[str, Any] = {"initial_loss_scale": 64.0, "increment_period": 5}
 TIMELINE = [(0, 64.0), (2 + 1, 32.0), (3 + 1, 16.0), (9, 32.0), (14, 64.0), (15, 32.0), (20, 64.0), (25, 128.0)]
 
 

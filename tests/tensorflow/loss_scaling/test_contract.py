@@ -194,7 +194,7 @@ def test_momentum_and_scale_move_together_and_nan_moves_only_the_scale(strategy:
 
 
 def test_a_checkpoint_holds_the_scale_and_its_count(strategy: Any, tmp_path: Path) -> None:
-    weight, scale = tf.Variable([2.0]), mixdown.DynamicLossScale(1.0, 2.0, 2.0)
+    weight, scale = tf.Variable([2.0]), mixdown.DynamicLossScale(1.0, 2, 2.0)
     opt = mixdown.MixedPrecisionLossScaleOptimizer(v1.train.MomentumOptimizer(1.0, momentum=1.0), scale)
 
     def step() -> tuple[float, ...]:

@@ -14,7 +14,7 @@ from mixdown.tensorflow.calls import active_policy
 from mixdown.tensorflow.explaining.subjects import PlannedGraph, planned_graphs
 from mixdown.tensorflow.machine.gates import closed_gate, gate_warning
 from mixdown.tensorflow.machine.measurements import machine_of
-from mixdown.tensorflow.runtime.releases import versions
+from mixdown.tensorflow.runtime.versions import versions
 
 AS_IF = (
     "This is a preview as if every device took part: mixed precision is not in force here. Pass "

@@ -16,7 +16,7 @@ from mixdown.tensorflow.loss_scaling.scaler_reports import scaler_notes, scaler_
 from mixdown.tensorflow.reading.products import products
 from mixdown.tensorflow.runtime import source_lines
 from mixdown.tensorflow.runtime.private import context
-from mixdown.tensorflow.runtime.releases import versions
+from mixdown.tensorflow.runtime.versions import versions
 from mixdown.tensorflow.sessions import hook
 
 

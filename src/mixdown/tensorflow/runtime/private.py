@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from mixdown import private_names
 from mixdown.errors import MixdownError
 from mixdown.keras3 import private as keras3
 from mixdown.private_names import Private
+from mixdown.private_names import missing as missing_of
+from mixdown.private_names import resolved as resolved_or_missing
 from mixdown.tensorflow.runtime.releases import way_out
 
 CHECKED = {
@@ -232,12 +233,12 @@ def __getattr__(name: str) -> Any:
 
 def resolved(wanted: Private) -> Any:
     """The object of that name, or a stand-in that raises an error as soon as it is used."""
-    return private_names.resolved(wanted, _advice(wanted.package))
+    return resolved_or_missing(wanted, _advice(wanted.package))
 
 
 def missing(package: str = "tensorflow") -> list[str]:
     """What a library lacks of the private names that mixdown needs of it, one sentence each."""
-    return private_names.missing(each for each in NAMES.values() if each.package == package)
+    return missing_of(each for each in NAMES.values() if each.package == package)
 
 
 def refuse_missing(package: str = "tensorflow") -> None:

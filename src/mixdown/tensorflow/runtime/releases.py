@@ -1,4 +1,4 @@
-"""Which TensorFlow releases mixdown supports: `refuse_untested` refuses others. `versions` says what is loaded.
+"""Which TensorFlow releases mixdown supports: `refuse_untested` refuses others.
 
 To support a new one, edit NEWEST here, the checked versions in `private`, the pins in pyproject.toml and the versions
 of `make test-matrix`.
@@ -11,7 +11,6 @@ import re
 
 import tensorflow as tf
 
-from mixdown import __version__
 from mixdown.errors import MixdownError
 from mixdown.keras3 import private as keras3
 from mixdown.messages import warn
@@ -52,11 +51,6 @@ def refuse_untested() -> None:
             f"nothing was changed. {way_out()} To try it all the same, set {VARIABLE}=1."
         )
     warn(f"TensorFlow {tf.__version__} is not tested with mixdown ({TESTED} are), and {VARIABLE}=1 is set.")
-
-
-def versions() -> dict[str, str]:
-    """The versions that reports name."""
-    return {"mixdown": __version__, "tensorflow": tf.__version__}
 
 
 def way_out(package: str = "tensorflow") -> str:

@@ -22,8 +22,8 @@ from mixdown.tensorflow.protos.library import by_name, mentioned, referenced, re
 from mixdown.tensorflow.protos.wiring import LONGEST_PORT, node_name
 from mixdown.tensorflow.reading.products import products
 from mixdown.tensorflow.reading.read import Reading, read
-from mixdown.tensorflow.runtime.releases import versions
 from mixdown.tensorflow.runtime.source_lines import of_graph_def
+from mixdown.tensorflow.runtime.versions import versions
 from mixdown.tensorflow.writing.apply import apply
 from mixdown.untrusted.escaped import escaped
 
