@@ -25,7 +25,7 @@ TABLES = [PACKAGE / path for path in ("tensorflow/runtime/private.py", "keras3/p
 PRIVATE_HOMES = ("tensorflow.python", "keras.src", "tf_keras.src", "keras._", "tf_keras._")
 LISTED = {dotted(each.path) for each in private.NAMES.values()}
 USED = {name for each in private.NAMES.values() for name in each.has} | {path.rpartition(".")[2] for path in LISTED}
-PYTHONS_OWN = {"_asdict", "_fields", "_replace", "_getframe"}  # of NamedTuple, and of sys
+PYTHONS_OWN = {"_asdict", "_fields", "_replace", "_getframe", "_exit"}  # of NamedTuple, of sys and of os
 TF_KERAS_MARK = {
     "_is_wrapped_by_loss_scale_optimizer"
 }  # put on optimizers by mixdown and tf_keras; nobody need have it

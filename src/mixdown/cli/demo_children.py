@@ -59,14 +59,11 @@ def result_of(part: str, *arguments: str) -> Any:  # noqa: ANN401 - each part ha
 
 
 def _started(command: list[str], complaints: Any) -> subprocess.Popen[str]:  # noqa: ANN401 - a file
-    """A child that ignores Ctrl-C, which reaches it too: this process ends it. It also ends if this process does."""
+    """A child that Ctrl-C does not reach, in a group of its own: this process ends it, and it ends if this one does."""
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "MIXDOWN_LOG": "error"}
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # is passed on
-    try:
-        child = subprocess.Popen(  # noqa: S603 - our own interpreter
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=complaints, text=True, env=environment
-        )
-        _running.add(child)
-    finally:
-        signal.signal(signal.SIGINT, before)
+    pipe = subprocess.PIPE
+    child = subprocess.Popen(  # noqa: S603 - our own interpreter
+        command, stdin=pipe, stdout=pipe, stderr=complaints, text=True, env=environment, process_group=0
+    )
+    _running.add(child)
     return child

@@ -115,7 +115,7 @@ class Twins:
             return twin
         try:
             plan, reading, _ = rewrite_function(Registered(eager_context()), Asked(name, self.policy, device, {}))
-        except MixdownError:
+        except (KeyError, MixdownError):  # it is gone, or cannot be read
             return twin  # a report then says no more than that
         return twin._replace(plan=plan, reading=reading)
 
