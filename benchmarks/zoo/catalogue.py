@@ -40,8 +40,7 @@ PROGRAMS = {
         ),
         *_family(
             "hub_vision",
-            "keras_hub_ResNet keras_hub_DenseNet keras_hub_ViT keras_hub_Swin keras_hub_SegFormer keras_hub_SAM "
-            "keras_hub_Whisper",
+            "keras_hub_ResNet keras_hub_DenseNet keras_hub_ViT keras_hub_SAM keras_hub_Whisper",
         ),
         *_family("generative", "GAN WGAN_GP diffusion VAE"),
         *_family("examples", "actor_critic CTC contrastive radiance_field heat_equation LSTM_text"),

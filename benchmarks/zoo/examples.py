@@ -109,7 +109,8 @@ def heat_equation(run: Run) -> list[float]:
                 inner.watch(points)
                 value = network(points)
             slope = inner.gradient(value, points)
-        curve = outer.gradient(slope[:, 0], points)
+            along = slope[:, 0]
+        curve = outer.gradient(along, points)
         start = network(points * tf.constant([1.0, 0.0]))
         return ops.mean(ops.square(slope[:, 1] - 0.1 * curve[:, 0])) + ops.mean(
             ops.square(start[:, 0] - ops.sin(3.1415927 * points[:, 0]))

@@ -41,28 +41,6 @@ def keras_hub_ViT(run: Run) -> list[float]:  # noqa: N802 - the name of the mode
     return _classify(run, models.ViTImageClassifier, backbone)
 
 
-def keras_hub_Swin(run: Run) -> list[float]:  # noqa: N802 - the name of the model
-    """Classify images, by attention within shifted windows."""
-    backbone = models.SwinTransformerBackbone((SIZE, SIZE, 3), 32, [2, 2], [2, 4], 4, drop_path=0.0)
-    x = keras.layers.GlobalAveragePooling1D()(keras.layers.Reshape((-1, backbone.output.shape[-1]))(backbone.output))
-    images, labels = _images(run)
-    model = keras.Model(backbone.input, keras.layers.Dense(10)(x))
-    return run.fit(model, images, labels, keras.losses.SparseCategoricalCrossentropy(from_logits=True))
-
-
-def keras_hub_SegFormer(run: Run) -> list[float]:  # noqa: N802 - the name of the model
-    """Say which pixels belong to a digit."""
-    encoder = models.MiTBackbone(
-        [1, 1, 1, 1], 4, [1, 2, 2, 4], [8, 4, 2, 1], 0.0, [7, 3, 3, 3], [4, 2, 2, 2], (SIZE, SIZE, 3), [16, 32, 48, 64]
-    )
-    backbone = models.SegFormerBackbone(encoder, 32)
-    model = models.SegFormerImageSegmenter(backbone, num_classes=2, preprocessor=None)
-    images, _ = _images(run)
-    every = SIZE // model(images).shape[1]  # the model may answer for fewer pixels than it gets
-    labels = (images[:, ::every, ::every, 0] > 0.5).astype("int32")
-    return run.fit(model, images, labels, keras.losses.SparseCategoricalCrossentropy(from_logits=True))
-
-
 def keras_hub_SAM(run: Run) -> list[float]:  # noqa: N802 - the name of the model
     """Segment what a point marks."""
     vision = models.ViTDetBackbone(
