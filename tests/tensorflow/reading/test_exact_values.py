@@ -242,3 +242,41 @@ def test_the_reasons_are_given() -> None:
     assert "it reads the constant -1e+09, which float16 turns into -Inf" in report.why("mask")
     assert "(Sin) depends on every digit of its result" in report.why("angle")
     assert "it makes integers, which float16 rounds above 2048" in report.why("number")
+
+
+@both
+@compiled_or_not
+def test_a_loss_near_zero_is_neither_negative_nor_large(low: str, *, jit: bool) -> None:
+    """Readers of one value whose results meet again: one rounds it, and a compiler may let the other not."""
+    labels = np.arange(64) % 10
+    wanted = np.eye(10, dtype=np.float32)[labels]
+    values = (41.1 * wanted + np.random.default_rng(4).normal(size=(64, 10)) / 10).astype(np.float32)
+
+    def losses(values: Any) -> Any:
+        logits = tf.matmul(values, 0.973 * tf.eye(10))
+        largest = tf.reduce_max(logits, -1, keepdims=True)
+        total = tf.math.log(tf.reduce_sum(tf.exp(logits - largest), -1))
+        return tf.stack(
+            [
+                tf.reduce_mean(tf.reduce_logsumexp(logits, -1) - tf.gather(logits, labels, batch_dims=1)),
+                tf.reduce_mean(largest[:, 0] + total - tf.reduce_sum(logits * wanted, -1)),
+                tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)),
+                -tf.reduce_mean(tf.reduce_sum(tf.nn.log_softmax(logits) * wanted, -1)),
+            ]
+        )
+
+    found = run(losses, values, low=low, jit=jit)
+    assert (np.abs(found) <= 1e-5).all(), found
+
+
+def test_the_rotary_embedding_of_keras_hub_is_as_exact_as_under_keras_policy() -> None:
+    hub = pytest.importorskip("keras_hub", reason="keras-hub is not installed (it is in the environment of `make zoo`)")
+    values = np.random.default_rng(0).normal(size=(1, 4096, 64)).astype(np.float32)
+    frequencies = (1.0 / 10000.0 ** (np.arange(0, 64, 2, dtype=np.float32) / 64)).astype(np.float64)
+    angle = np.arange(4096.0)[:, None] * np.concatenate([frequencies, frequencies])
+    first, second = np.split(values.astype(np.float64), 2, -1)
+    want = values * np.cos(angle) + np.concatenate([-second, first], -1) * np.sin(angle)
+    layers = (Identity, hub.layers.RotaryEmbedding, Identity)
+    for low, jit in product(LOWS, (False, True)):
+        ours, theirs = errors(layers, values, want, low, jit=jit)
+        assert (ours <= 1.2 * theirs).all()
