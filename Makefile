@@ -6,7 +6,7 @@ export TF_CPP_MIN_LOG_LEVEL ?= 2
 unit test-all: export TF_ENABLE_ONEDNN_OPTS ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-matrix lint types layers unit format house walks bench bench-gpu mutants peers zoo audit docs clean
+.PHONY: help demo test test-all test-matrix lint types layers unit format house walks bench bench-gpu bench-jax mutants peers zoo audit pictures docs clean
 
 help: ## list the tasks
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -18,7 +18,7 @@ help: ## list the tasks
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	@touch $@
 
-demo: .venv/.ready ## install, then train a network in float32 and mixed, and compare
+demo: .venv/.ready ## install, then show bad batches, memory, accuracy, and times predicted for GPUs
 	@$(BIN)/python -m mixdown demo
 
 test: lint ## install, then lint, types, layers and the quick tests; the last three side by side
@@ -32,8 +32,8 @@ test-all: lint types layers ## everything, the slow tests included, with coverag
 MATRIX := tests/tensorflow/calls tests/tensorflow/sessions tests/tensorflow/shapes tests/tensorflow/test_enable.py \
 	tests/tensorflow/test_compat.py tests/tensorflow/explaining/test_planned_graphs.py
 
-test-matrix: ## everything that hooks into TensorFlow, on TensorFlow 2.16, 2.18, 2.20 and 2.21
-	@for version in 2.16 2.18 2.20 2.21; do $(MAKE) --no-print-directory .venv-$$version/tested || exit 1; done
+test-matrix: ## what hooks into TensorFlow, on 2.16, 2.18, 2.20 and 2.21, and what runs on JAX, on 0.7, 0.9 and 0.10
+	@for version in 2.16 2.18 2.20 2.21 jax-0.7 jax-0.9 jax-0.10; do $(MAKE) --no-print-directory .venv-$$version/tested || exit 1; done
 
 .venv-%/.ready: pyproject.toml
 	$(PYTHON) -m venv .venv-$*
@@ -44,6 +44,16 @@ test-matrix: ## everything that hooks into TensorFlow, on TensorFlow 2.16, 2.18,
 .venv-%/tested: .venv-%/.ready
 	@echo "TensorFlow $*:"
 	.venv-$*/bin/python -m pytest -q -n 2 --dist loadfile -m 'not slow' $(MATRIX)
+
+.venv-jax-%/.ready: pyproject.toml
+	$(PYTHON) -m venv .venv-jax-$*
+	.venv-jax-$*/bin/python -m pip install --quiet --upgrade pip
+	.venv-jax-$*/bin/python -m pip install --quiet --editable '.[test,jax-test]' 'jax==$*.*'
+	@touch $@
+
+.venv-jax-%/tested: .venv-jax-%/.ready
+	@echo "JAX $*:"
+	.venv-jax-$*/bin/python -m pytest -q -n 2 --dist loadfile -m 'not slow' tests/jax
 
 lint: .venv/.ready ## ruff: format and lint
 	$(BIN)/ruff format --check .
@@ -69,7 +79,7 @@ walks: .venv/.ready ## print which packages a call, a rewrite, a training step, 
 	@$(BIN)/python tools/walks.py
 
 bench: .venv/.ready ## print every benchmark's table of ratios
-	@for script in traffic plan_time scaler_overhead accounting_overhead call_overhead peak_memory step_time numerics_cost page_open; do $(BIN)/python benchmarks/$$script.py || exit 1; done
+	@for script in traffic plan_time scaler_overhead accounting_overhead call_overhead peak_memory step_time numerics_cost page_open first_step; do $(BIN)/python benchmarks/$$script.py || exit 1; done
 
 .venv-gpu/.ready: Makefile
 	$(PYTHON) -m venv .venv-gpu
@@ -79,6 +89,14 @@ bench: .venv/.ready ## print every benchmark's table of ratios
 
 bench-gpu: .venv/.ready .venv-gpu/.ready ## what XLA compiles for A100 and H100, in bytes; needs no GPU
 	@$(BIN)/python benchmarks/xla_gpu/table.py
+
+.venv-gpu/.jax: .venv-gpu/.ready
+	.venv-gpu/bin/python -m pip install --quiet flax optax equinox
+	@touch $@
+
+bench-jax: .venv-gpu/.jax ## what XLA compiles JAX programs to for A100, in bytes, and their errors against float64; needs no GPU
+	@.venv-gpu/bin/python benchmarks/jax_bytes.py
+	@.venv-gpu/bin/python benchmarks/jax_errors.py
 
 mutants: .venv/.ready ## break core/ and scaling/ in 150 places, one at a time, and count who notices
 	@$(BIN)/python benchmarks/mutants.py
@@ -92,6 +110,9 @@ zoo: .venv/.ready ## run third-party programs in float32 and mixed; takes half a
 audit: .venv/.ready ## look up what is installed in the databases of known vulnerabilities; needs the network
 	test -x .venv-audit/bin/pip-audit || ($(PYTHON) -m venv .venv-audit && .venv-audit/bin/pip install --quiet pip-audit)
 	.venv-audit/bin/pip-audit --strict --path "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
+
+pictures: .venv/.ready ## take the pictures of the documentation anew; needs Chromium
+	@$(BIN)/python tools/pictures.py
 
 docs: .venv/.ready ## build the documentation into docs/_build; warnings are errors
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build

@@ -22,9 +22,9 @@ from benchmarks import scaler_overhead
 from benchmarks.scaler_overhead import CLOCKS, MODELS, Clock, Step, rounds, training_step
 
 import mixdown
+from mixdown.keras3.optimizer import Keras3LossScaleOptimizer
 from mixdown.scaling import State, after
 from mixdown.tensorflow.loss_scaling.branching import where
-from mixdown.tensorflow.loss_scaling.optimizers.keras3 import Keras3LossScaleOptimizer
 
 LINE = "{:>9} | {:<5} | {:>13} | {:>12} | {:>10}"
 TIMES = 200  # updates of the counters in one call, so that they take long enough to be measured

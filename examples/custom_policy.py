@@ -29,7 +29,7 @@ everything = mixdown.Policy(low="bfloat16", devices="all")
 policies = {
     "the documented rules": everything,
     "Tanh stays in float32": everything.with_keep("Tanh"),
-    "the head stays in float32": everything.with_deny(scope="head"),
+    "the head stays in float32": everything.with_deny(layer="head"),
     "one op stays in float32": everything.with_keep(name="layer_0/MatMul.*|layer_0/matmul.*"),
     "TensorFlow 2.21's own choices": mixdown.Policy(low="bfloat16", devices="all", rules="tf-2.21"),
 }

@@ -163,6 +163,7 @@ def main() -> None:
     """Be the server, or the command that asks it."""
     if sys.argv[1] == OPTION:
         filters = list(warnings.filters)
+        here = sys.path.pop(0)  # its folders jax and tensorflow must not pass for libraries that are not installed
         import keras  # noqa: PLC0415 - the server alone needs these
         import tensorflow  # noqa: ICN001, PLC0415
         import tf_keras  # noqa: PLC0415
@@ -170,6 +171,7 @@ def main() -> None:
         assert keras
         assert tensorflow
         assert tf_keras
+        sys.path.insert(0, here)
         warnings.filters[:] = filters  # type: ignore[index]  # as at the start of Python
         gc.collect()
         gc.freeze()  # copies need not search what they share

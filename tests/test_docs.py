@@ -61,10 +61,16 @@ def test_every_page_is_in_the_index() -> None:
 
 def test_every_public_name_has_an_entry_in_the_api_page() -> None:
     entries = re.findall(r"^\.\. auto\w+:: (\S+)$", (DOCS / "api.md").read_text("utf-8"), re.MULTILINE)
-    modules = ("compat", "keras", "numerics", "tf_keras")
+    modules = ("compat", "jax", "keras", "numerics", "tf_keras")
     for name in mixdown.__all__:
         wanted = rf"mixdown\.{name}\.\w+" if name in modules else rf"mixdown\.{name}"
         assert name == "__version__" or any(re.fullmatch(wanted, entry) for entry in entries), name
+
+
+def test_every_public_name_of_the_jax_host_has_an_entry_in_the_api_page() -> None:
+    page = (DOCS / "api.md").read_text("utf-8")
+    names = set(mixdown.jax.__all__) - {"Policy"}
+    assert [name for name in sorted(names) if f":: mixdown.jax.{name}\n" not in page] == []
 
 
 def test_every_public_numerics_tool_has_an_entry_in_the_api_page() -> None:

@@ -281,6 +281,8 @@ def _lengths(source: Source) -> dict[str, int]:
 def op_kinds_in_core(source: Source) -> Law:
     """The planner knows no host: no text in `core` names an op kind of one, docstrings and comments excepted."""
     kinds = {kind for path in source.root.glob("rules/*_kinds.txt") for kind in path.read_text("utf-8").split()}
+    primitives = (path.read_text("utf-8").split() for path in source.root.glob("rules/*_primitives.txt"))
+    kinds |= {kind for listed in primitives for kind in listed if "_" in kind}  # JAX's others are ordinary words
     faults = []
     for module, tree in source.trees.items():
         if _child("", module) == "core":

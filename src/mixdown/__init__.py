@@ -14,7 +14,7 @@ _HOMES = {
     "LossScale": "mixdown.tensorflow.loss_scaling.loss_scale",
     "LossScaleError": "mixdown.errors",
     "LossScaleWarning": "mixdown.errors",
-    "LossScaleOptimizer": "mixdown.tensorflow.loss_scaling.optimizers",
+    "LossScaleOptimizer": "mixdown.choose_host",
     "MixedPrecisionLossScaleOptimizer": "mixdown.tensorflow.loss_scaling.optimizers.v1",
     "GraphError": "mixdown.errors",
     "MixdownError": "mixdown.errors",
@@ -25,15 +25,15 @@ _HOMES = {
     "bisect": "mixdown.tensorflow.numerics.bisect",
     "calibrate": "mixdown.tensorflow.numerics.calibrate",
     "convert_saved_model": "mixdown.tensorflow.convert",
-    "disable_mixed_precision_graph_rewrite": "mixdown.tensorflow.enable",
-    "enable_mixed_precision_graph_rewrite": "mixdown.tensorflow.enable",
+    "disable_mixed_precision_graph_rewrite": "mixdown.choose_host",
+    "enable_mixed_precision_graph_rewrite": "mixdown.choose_host",
     "explain": "mixdown.tensorflow.explaining.explain",
-    "report": "mixdown.tensorflow.explaining.process_report",
+    "report": "mixdown.choose_host",
     "rewrite": "mixdown.tensorflow.enable",
     "rewriting": "mixdown.tensorflow.enable",
     "rewrite_graph_def": "mixdown.tensorflow.writing.graph_def",
 }
-_MODULES = ("compat", "keras", "numerics", "tf_keras")  # public modules, imported on first use too
+_MODULES = ("compat", "jax", "keras", "numerics", "tf_keras")  # public modules, imported on first use too
 
 __all__ = [*sorted(_HOMES), "__version__", *_MODULES]  # noqa: PLE0604 - the table above holds strings
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import sys
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -17,18 +19,21 @@ NAMES = (
     "disable_mixed_precision_graph_rewrite",
     "enable_mixed_precision_graph_rewrite",
 )
+SCALES = NAMES[:3]
 HOMES = {
     "train.experimental": NAMES,
     "compat.v1.train.experimental": NAMES,
     "compat.v2.train.experimental": NAMES,
     "compat.v1.mixed_precision": NAMES,
     "mixed_precision.experimental": NAMES,
+    "compat.v1.mixed_precision.experimental": SCALES,
+    "compat.v2.mixed_precision.experimental": SCALES,
     "keras.mixed_precision.experimental": ("LossScaleOptimizer",),
 }
 """Where below `tensorflow` which names belong."""
 
 _MISSING = object()
-_replaced: list[tuple[Any, str, Any]] = []  # owner, name, what it was before
+_undo: list[Callable[[], object]] = []  # what `uninstall` does, from the last to the first
 
 
 def install(policy: Policy | None = None) -> None:
@@ -37,24 +42,21 @@ def install(policy: Policy | None = None) -> None:
     Args:
         policy: what `enable_mixed_precision_graph_rewrite` uses when it is called by its documented name.
     """
-    if _replaced:
+    if _undo:
         return
     import tensorflow as tf  # noqa: PLC0415 - `import mixdown.compat` must not load it before it is asked to
 
+    documented = {name: _documented(name, policy) for names in HOMES.values() for name in names}
     for path, names in HOMES.items():
         home = _module(tf, path)
         for name in names:
-            _set(home, name, _documented(name, policy))
+            _set(home, name, documented[name])
 
 
 def uninstall() -> None:
     """Leave TensorFlow's namespaces as they were."""
-    while _replaced:
-        owner, name, before = _replaced.pop()
-        if before is _MISSING:
-            delattr(owner, name)
-        else:
-            setattr(owner, name, before)
+    while _undo:
+        _undo.pop()()
 
 
 def _documented(name: str, policy: Policy | None) -> Any:
@@ -65,15 +67,29 @@ def _documented(name: str, policy: Policy | None) -> Any:
 
 
 def _module(root: Any, path: str) -> Any:
-    """The module at a path, made anew where it is gone."""
-    here = root
+    """The module at a path, made anew where it is gone; an `import` of the path finds the same one.
+
+    TensorFlow's public paths are attributes: importing one of them loads its file a second time, as another module.
+    """
+    here, name = root, root.__name__
     for part in path.split("."):
-        if not hasattr(here, part):
-            _set(here, part, ModuleType(f"{here.__name__}.{part}"))
+        name = f"{name}.{part}"
+        gone = not hasattr(here, part)
+        if gone:
+            _set(here, part, ModuleType(name))
         here = getattr(here, part)
+        if gone or name == f"{root.__name__}.{path}":
+            _import_as(name, here)
     return here
 
 
+def _import_as(name: str, module: Any) -> None:
+    if name not in sys.modules:
+        sys.modules[name] = module
+        _undo.append(lambda: sys.modules.pop(name, None))
+
+
 def _set(owner: Any, name: str, value: Any) -> None:
-    _replaced.append((owner, name, getattr(owner, name, _MISSING)))
+    before = getattr(owner, name, _MISSING)
     setattr(owner, name, value)
+    _undo.append(lambda: delattr(owner, name) if before is _MISSING else setattr(owner, name, before))

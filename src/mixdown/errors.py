@@ -17,6 +17,14 @@ class PlanError(MixdownError, RuntimeError):
     """A plan breaks one of the laws in `mixdown.core.check` and could not be mended: a bug of ours or of a host."""
 
 
+class WrongTypeError(MixdownError, TypeError, ValueError):
+    """What was passed is of a type that cannot be used. A ValueError too: that is what TensorFlow documents."""
+
+
+class CrossReplicaError(MixdownError, RuntimeError, ValueError):
+    """A method of one replica was called across replicas. TensorFlow documents the one base, and raises the other."""
+
+
 class LossScaleError(MixdownError, RuntimeError):
     """Too many steps in a row had non-finite gradients: the model, not the scale, is the trouble."""
 
@@ -45,4 +53,4 @@ class MixdownWarning(UserWarning):
 
 
 class LossScaleWarning(MixdownWarning):
-    """Many steps in a row were skipped, or gradients were not unscaled as they must be."""
+    """Many steps in a row were skipped, or a loss or its gradients were not scaled and unscaled as they must be."""

@@ -5,9 +5,9 @@
 
 import keras
 
+from mixdown.keras3.optimizer import Keras3LossScaleOptimizer
+from mixdown.keras3.training_log import TrainingLog
 from mixdown.keras_registration import register
-from mixdown.tensorflow.explaining.training_log import TrainingLog
-from mixdown.tensorflow.loss_scaling.optimizers.keras3 import Keras3LossScaleOptimizer
 
 __all__ = ["Keras3LossScaleOptimizer", "MixedPrecisionCallback"]
 

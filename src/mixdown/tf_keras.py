@@ -5,7 +5,7 @@
 
 import tf_keras
 
-from mixdown.tensorflow.explaining.training_log import TrainingLog
+from mixdown.keras3.training_log import TrainingLog
 from mixdown.tensorflow.loss_scaling.optimizers.tf_keras import (
     TfKerasLegacyLossScaleOptimizer,
     TfKerasLossScaleOptimizer,

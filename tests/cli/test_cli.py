@@ -34,7 +34,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 
 TYPOS = {
     "no command": ([], "the following arguments are required: command"),
-    "unknown command": (["runn"], "invalid choice: 'runn'"),
+    "unknown command": (["runn"], "invalid choice: 'runn' (did you mean 'run'?): choose from demo, run, "),
     "unknown dtype": (["run", "--low", "float61", "x.py"], "invalid choice: 'float61'"),
 }
 
@@ -75,3 +75,23 @@ def test_script_that_fails_fails(tmp_path: Path) -> None:
     with pytest.raises(SystemExit) as stopped:
         cli.main(["run", str(script)])
     assert stopped.value.code == 3
+
+
+@pytest.mark.parametrize("command", cli.COMMANDS)
+def test_an_interrupt_ends_every_command_quietly_with_130(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(_: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(cli.COMMANDS, command, cli.COMMANDS[command]._replace(run=interrupted))
+    arguments = {"run": ["x.py"], "explain": ["x"], "convert": ["x", "y"], "diff": ["x", "y"]}.get(command, [])
+    assert cli.main([command, *arguments]) == 130
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("command", cli.COMMANDS)
+def test_the_help_of_every_command_shows_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main([command, "--help"])
+    assert f"  mixdown {command}" in capsys.readouterr().out

@@ -2,16 +2,20 @@
 
 import os
 import re
+import signal
 import subprocess
 import sys
-from dataclasses import replace
+import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from mixdown import cli
-from mixdown.cli.demo import DemoResult, _comparison
+from mixdown.cli.demo import _closing, _predicted, _remembered, _rescued
+from mixdown.cli.demo_children import result_of
 from mixdown.cli.demo_data import load
 from mixdown.errors import MixdownError
 
@@ -27,48 +31,143 @@ def small(path: Path) -> Path:
     return path
 
 
-def test_demo_trains_twice_and_writes_the_report(tmp_path: Path) -> None:
-    data = small(tmp_path / "data.npz")
-    command = [sys.executable, "-m", "mixdown", "demo", "--data", str(data), "--epochs", "2", "--html", "page.html"]
-    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)  # noqa: S603 - our own interpreter
-    assert done.returncode == 0, done.stderr[-2000:]
-    low, ops, casts = map(int, re.search(r"(\d+) of (\d+) float32 ops .* with (\d+) casts", done.stdout).groups())  # type: ignore[union-attr]
-    assert 0 < low < ops
-    assert casts > 0
-    assert done.stdout.count("Epoch 2/2") == 2
-    assert re.search(r"accuracy on new images +[01]\.\d+ +[01]\.\d+\n", done.stdout)
-    assert re.search(r"Skipped steps: \d+ of 8", done.stdout)
-    assert re.search(r"Loss scale, from step: 0: 32768", done.stdout)
-    assert "page.html" in done.stdout
-    assert "multi_step_on_iterator" in (tmp_path / "page.html").read_text("utf-8")
+def start(*arguments: str, folder: Path) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-u", "-m", "mixdown", "demo", *arguments]
+    return subprocess.Popen(  # noqa: S603 - our own interpreter
+        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
 
 
-FULL = DemoResult(0.98, 0.010, 50_000_000, 100, "there is no GPU")
-MIXED = replace(
-    FULL, accuracy=0.97, step_seconds=0.025, ops=70, low_ops=25, casts=13, timeline=((0, 32768.0),), skipped=(3, 40)
-)
+@pytest.mark.slow
+def test_demo_shows_every_part_and_writes_the_report(tmp_path: Path) -> None:
+    with start("--epochs", "2", "--html", "page.html", folder=tmp_path) as running:
+        printed, complaints = running.communicate(timeout=600)
+    assert running.returncode == 0, complaints[-2000:]
+    table = re.findall(r"^  (.+?)  +(clean|bad) +(finite|NaN) +([01]\.\d+)$", printed, re.MULTILINE)
+    assert [row[:3] for row in table] == [
+        ("float32", "clean", "finite"),
+        ("mixdown float16", "clean", "finite"),
+        ("float32", "bad", "NaN"),
+        ("Keras mixed_float16", "bad", "NaN"),
+        ("mixdown float16", "bad", "finite"),
+    ]
+    assert "mixdown skipped 2 of 44 steps (steps 10, 30; first seen in " in printed
+    assert float(re.search(r"MB in float16, (0\.\d+) of it", printed)[1]) < 0.9  # type: ignore[index]
+    assert re.findall(r"^  (\w+) +predicted: ", printed, re.MULTILINE) == ["T4", "A100", "H100"]
+    assert "one_step_on_data" in (tmp_path / "page.html").read_text("utf-8")
+
+
+MOMENTS = {
+    "at once": ("1. Bad batches", 0.0),
+    "loading": pytest.param(("1. Bad batches", 2.0), marks=pytest.mark.slow),
+    "compiling": pytest.param(("1. Bad batches", 6.0), marks=pytest.mark.slow),
+    "training": pytest.param(("float32, clean batches", 0.5), marks=pytest.mark.slow),
+    "replicas": pytest.param(("mixdown, float16, clean batches", 3.0), marks=pytest.mark.slow),
+}
+
+
+@pytest.mark.parametrize("moment", MOMENTS.values(), ids=MOMENTS)
+def test_an_interrupt_ends_it_quietly_with_130(tmp_path: Path, moment: tuple[str, float]) -> None:
+    line, later = moment
+    with start("--epochs", "2", folder=tmp_path) as running:
+        assert running.stdout
+        assert any(line in printed for printed in running.stdout)
+        time.sleep(later)
+        os.killpg(running.pid, signal.SIGINT)  # as a terminal does: to the parent and to its children
+        complaints = running.communicate(timeout=60)[1]
+    assert running.returncode == 130
+    assert complaints == ""
+    for _ in range(100):  # until the system has removed the children
+        if not alive(running.pid):
+            break
+        time.sleep(0.05)
+    assert not alive(running.pid)
+
+
+def alive(group: int) -> bool:
+    """Whether a process of this group is left."""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_missing_scikit_learn_is_told_before_tensorflow_is_loaded(tmp_path: Path) -> None:
+    (tmp_path / "sklearn").mkdir()
+    (tmp_path / "sklearn" / "__init__.py").write_text("raise ImportError", "utf-8")
+    script = (
+        "import sys; from mixdown import cli; code = cli.main(['demo']); "
+        "print('tensorflow' in sys.modules, code); sys.exit(code)"
+    )
+    paths = os.pathsep.join((str(tmp_path), os.environ.get("PYTHONPATH", "")))
+    done = subprocess.run(  # noqa: S603 - our own interpreter
+        [sys.executable, "-c", script],
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == "False 2\n"
+    assert "pip install 'mixdown[demo]'" in done.stderr
+
+
+def run(
+    how: str, accuracy: float, *, bad: bool = False, finite: bool = True, skips: Sequence[int] = ()
+) -> dict[str, Any]:
+    return {
+        "how": how,
+        "bad": bad,
+        "finite": finite,
+        "accuracy": accuracy,
+        "steps": 100,
+        "skips": [[step, "dense/kernel"] for step in skips],
+    }
+
+
+def rescued(*, keras_finite: bool = False, skips: Sequence[int] = (3, 40)) -> str:
+    runs = [
+        run("float32", 0.98),
+        run("float16", 0.97),
+        run("float32", 0.1, bad=True, finite=False),
+        run("mixed_float16", 0.1, bad=True, finite=keras_finite),
+        run("float16", 0.985, bad=True, skips=skips),
+    ]
+    return "\n".join(_rescued(runs, "float16"))
+
+
+PREDICTED = [{"device": "T4", "share": "98 %", "bytes": 60, "float32_bytes": 100, "float32": 0.004, "mixed": 0.002}]
 SENTENCES = {
-    "ops": (MIXED, "25 of 70 float32 ops of a training step ran in float16, with 13 casts."),
-    "skips": (MIXED, "Skipped steps: 2 of 100 (steps 3, 40)."),
-    "no skips": (replace(MIXED, skipped=()), "Skipped steps: 0 of 100."),
-    "many skips": (replace(MIXED, skipped=tuple(range(20))), "(steps 0, 1, 2, 3, 4, 5, 6, 7, ...)"),
-    "scale": (replace(MIXED, timeline=((0, 8.0), (9, 16.0))), "Loss scale, from step: 0: 8, 9: 16."),
-    "long scale": (
-        replace(MIXED, timeline=tuple((step, 8.0 if step % 2 else 16.0) for step in range(10))),
-        "0: 16, 1: 8, 2: 16, 3: 8, 4: 16, 5: 8, 6: 16, ..., 9: 8 (9 changes, 5 down).",
+    "skips": (rescued(), "mixdown skipped 2 of 100 steps (steps 3, 40; first seen in dense/kernel)."),
+    "no skips": (rescued(skips=()), "mixdown skipped 0 of 100 steps."),
+    "many skips": (rescued(skips=range(20)), "(steps 0, 1, 2, 3, 4, 5, ...; first seen in dense/kernel)"),
+    "lost": (rescued(), "Lost for good: float32 and Keras mixed_float16."),
+    "only one lost": (rescued(keras_finite=True), "Lost for good: float32. The"),
+    "accuracy": (rescued(), "mixdown -0.010, with bad batches +0.005."),
+    "memory": ("\n".join(_remembered({"bytes": 10**9}, {"bytes": 6 * 10**8}, "float16")), "600 MB in float16, 0.60 of"),
+    "no memory": ("\n".join(_remembered({"bytes": 0}, {"bytes": 0}, "float16")), "does not say how much memory"),
+    "predicted": ("\n".join(_predicted(PREDICTED)), "predicted: float32 4.00 ms, mixed 2.00 ms a step, 2.00 times as"),
+    "bytes": (
+        "\n".join(_predicted(PREDICTED)),
+        "98 % of the matrix arithmetic in 16 bits; 0.60 of the bytes of float32.",
     ),
-    "time": (MIXED, "A mixed step took 2.50 times as long as one in float32."),
-    "memory": (replace(MIXED, memory=60_000_000), "It took more memory, too"),
-    "no GPU": (MIXED, "What it cannot show is speed: there is no GPU"),
-    "a GPU": (replace(MIXED, closed_gate=""), "This machine has a GPU with Tensor Cores."),
+    "no GPU": ("\n".join(_closing("there is no GPU", "float16")), "cannot show speed: there is no GPU"),
 }
 
 
 @pytest.mark.parametrize("case", SENTENCES)
-def test_comparison_says(case: str) -> None:
-    outcome, sentence = SENTENCES[case]
-    assert sentence in "\n".join(_comparison(FULL, outcome, "float16"))
+def test_the_demo_says(case: str) -> None:
+    printed, sentence = SENTENCES[case]
+    assert sentence in printed
+
+
+def test_nothing_is_said_against_a_machine_that_can_show_speed() -> None:
+    assert list(_closing("", "float16")) == []
+
+
+def test_a_part_that_fails_is_told_with_its_last_words() -> None:
+    with pytest.raises(MixdownError, match=r"(?s)The part 'nothing' of the demonstration failed:.*KeyError"):
+        result_of("nothing")
 
 
 def test_digits_are_split_into_images_with_one_channel() -> None:

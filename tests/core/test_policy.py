@@ -7,6 +7,7 @@ from dataclasses import FrozenInstanceError
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,6 +16,15 @@ from tests.core.strategies import overrides
 from mixdown.core import Category, Level, Policy
 from mixdown.core.override import Override
 from mixdown.errors import PolicyError
+from mixdown.rules.layer_names import LayerScopes
+
+
+class Layer:
+    """As much of a Keras layer as a policy looks at."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
 
 REFUSED: list[Any] = [
     (
@@ -24,16 +34,30 @@ REFUSED: list[Any] = [
     (lambda: Policy(low="int8x"), "Unknown low dtype 'int8x': choose from float16, bfloat16."),
     (
         lambda: Policy(rules="tf-2.20"),
-        "Unknown rule set 'tf-2.20' (did you mean 'tf-2.21'?): choose from documented, tf-2.19, tf-2.21.",
+        "Unknown rule set 'tf-2.20' (did you mean 'tf-2.21'?): choose from documented, tf-2.19, tf-2.21, jax.",
     ),
     (lambda: Policy(strategy="graple"), "Unknown strategy 'graple' (did you mean 'grappler'?)"),
     (
-        lambda: Policy(devices="cpu"),
-        "Unknown devices 'cpu': give 'gpu', 'all', 'measured', or device types such as ('GPU', 'CPU').",
+        lambda: Policy(devices="G P U"),
+        "Unknown devices 'G P U': give 'gpu', 'cpu', 'all', 'measured', or device types such as ('GPU', 'CPU').",
     ),
     (lambda: Policy(devices=()), "Unknown devices (): give 'gpu'"),
-    (lambda: Policy(devices=("gpu",)), "Unknown devices ('gpu',): give 'gpu'"),
-    (lambda: Policy(devices=["GPU"]), "Unknown devices ['GPU']: give 'gpu'"),  # type: ignore[arg-type]
+    (lambda: Policy(devices=("GPU", 1)), "Unknown devices ('GPU', 1): give 'gpu'"),  # type: ignore[arg-type]
+    (lambda: Policy(low=float), "Unknown low dtype 'float'"),  # type: ignore[arg-type]
+    (lambda: Policy(low=16), "Unknown low dtype '16': choose from float16, bfloat16."),  # type: ignore[arg-type]
+    (
+        lambda: Policy().with_keep(Layer("head")),  # type: ignore[arg-type]
+        "An op kind is a name such as 'MatMul', not the Layer 'head'. For the ops of a layer, write layer='head'.",
+    ),
+    (
+        lambda: Policy().with_keep(Layer),  # type: ignore[arg-type]
+        "An op kind is a name such as 'MatMul', not the class Layer. For the ops of a layer, pass the layer",
+    ),
+    (lambda: Policy().with_keep(3), "An op kind is a name such as 'MatMul', not 3 of type int."),  # type: ignore[arg-type]
+    (lambda: Policy().with_keep(layer=Layer), "layer is a Keras layer or its name, not the class Layer."),
+    (lambda: Policy().with_keep(layer=3), "layer is a Keras layer or its name, not 3."),  # type: ignore[arg-type]
+    (lambda: Policy().with_keep("Dense"), "For the ops of a layer, write layer='Dense'."),
+    (lambda: Policy().with_keep("tanh"), "TensorFlow has no op kind 'tanh' (did you mean 'Tanh'?), but JAX has"),
     (
         lambda: Policy(level="unsafe"),
         "Unknown level 'unsafe': choose from default, treat_infer_as_deny, tensor_cores_only.",
@@ -45,7 +69,7 @@ REFUSED: list[Any] = [
         "If it is an op of your own, declare it first: policy.with_custom('LayerNorm').",
     ),
     (lambda: Policy().with_allow("Matmul"), "TensorFlow has no op kind 'Matmul' (did you mean 'MatMul'?)."),
-    (lambda: Policy().with_allow("EXP"), "TensorFlow has no op kind 'EXP' (did you mean "),
+    (lambda: Policy().with_allow("EXP"), "TensorFlow has no op kind 'EXP' (did you mean 'Exp'?)."),
     (
         lambda: Policy().with_allow("Exp").with_deny("Exp"),
         "Exp is put on both allow and deny: leave out one of the two.",
@@ -56,7 +80,7 @@ REFUSED: list[Any] = [
     ),
     (
         lambda: Policy().with_infer(),
-        "Say which ops: give op kinds, name=<regular expression> or scope=<part of the name>.",
+        "Say which ops: give op kinds, layer=<a Keras layer or its name>, name=<regular expression> or scope=<part of ",
     ),
     (lambda: Policy().with_infer(attribute="T"), "Say which ops: give op kinds"),
     (lambda: Policy().with_infer(""), "Say which ops: give op kinds"),
@@ -87,7 +111,7 @@ REFUSED: list[Any] = [
     ),
     (
         lambda: Policy.from_dict({"overrides": [{"category": "deny", "kinds": "Exp"}]}),
-        "overrides[0] of the policy has no kinds; it has category, kind, name, scope, attribute.",
+        "overrides[0] of the policy has no kinds; it has category, kind, name, scope, attribute, layer.",
     ),
     (
         lambda: Policy.from_dict({"overrides": [{"category": "never", "kind": "Exp"}]}),
@@ -120,6 +144,34 @@ def test_what_a_policy_refuses_and_what_it_says(make: Any, message: str) -> None
 @pytest.mark.parametrize(("make", "message"), UNNOTICED)
 def test_plain_data_of_the_wrong_shape_is_refused_too(make: Any, message: str) -> None:
     test_what_a_policy_refuses_and_what_it_says(make, message)
+
+
+ACCEPTED: list[Any] = [
+    (lambda: Policy(low="fp16"), Policy(low="float16")),
+    (lambda: Policy(low="half"), Policy(low="float16")),
+    (lambda: Policy(low="BF16"), Policy(low="bfloat16")),
+    (lambda: Policy(low=np.float16), Policy(low="float16")),  # type: ignore[arg-type]
+    (lambda: Policy(low=np.dtype("float16")), Policy(low="float16")),  # type: ignore[arg-type]
+    (lambda: Policy(devices="cpu"), Policy(devices=("CPU",))),
+    (lambda: Policy(devices="GPU"), Policy(devices="gpu")),
+    (lambda: Policy(devices="ALL"), Policy(devices="all")),
+    (lambda: Policy(devices=["gpu", "CPU"]), Policy(devices=("GPU", "CPU"))),  # type: ignore[arg-type]
+    (lambda: Policy().with_keep(["Tanh", "Exp"]), Policy().with_keep("Tanh", "Exp")),
+    (lambda: Policy().with_keep({"Tanh", "Exp"}), Policy().with_keep("Exp", "Tanh")),
+    (lambda: Policy(overrides=[Override(Category.DENY, "Exp")]), Policy().with_deny("Exp")),  # type: ignore[arg-type]
+    (lambda: Policy(custom_kinds=["Own"]), Policy().with_custom("Own")),  # type: ignore[arg-type]
+    (lambda: Policy().with_custom(["Own"]), Policy().with_custom("Own")),
+    (lambda: Policy().with_keep(layer=Layer("head")), Policy().with_keep(layer="head")),
+    (lambda: Policy().with_keep(layer="block/head/"), Policy().with_keep(layer="block/head")),
+]
+
+
+@pytest.mark.parametrize(("make", "same"), ACCEPTED)
+def test_what_people_write_is_accepted(make: Any, same: Policy) -> None:
+    made = make()
+    assert made == same
+    assert hash(made) == hash(same)
+    assert Policy.from_dict(json.loads(json.dumps(made.to_dict()))) == same
 
 
 def test_the_defaults() -> None:
@@ -192,11 +244,13 @@ def test_what_the_categories_are_at_each_level(level: str, expected: dict[str, s
         (Override(Category.DENY, scope="relu"), {"ab/relu"}),
         (Override(Category.DENY, kind="Relu", scope="a"), set()),
         (Override(Category.DENY, name="x.*", kind="Exp"), {"a/b/exp", "exp"}),
+        (Override(Category.DENY, layer="b"), {"a/b/exp"}),
+        (Override(Category.DENY, layer="a/b", kind="Relu"), set()),
     ],
 )
 def test_which_ops_an_override_means(override: Override, matched: set[str]) -> None:
     ops = {"a/b/exp": "Exp", "ab/relu": "Relu", "exp": "Exp"}
-    assert {name for name, kind in ops.items() if override.matches(kind, name)} == matched
+    assert {name for name, kind in ops.items() if override.matches(kind, name, LayerScopes(ops))} == matched
 
 
 @settings(deadline=None)
@@ -232,7 +286,7 @@ def test_a_saved_policy_comes_back_with_every_field(tmp_path: Path) -> None:
         never_slower=True,
         machine="A100",
         custom_kinds=frozenset({"Own"}),
-    ).with_deny("Exp", name="^a", attribute="T")
+    ).with_deny("Exp", name="^a", attribute="T", layer=Layer("head"))
     assert {name for name in vars(policy) if getattr(policy, name) == getattr(Policy(), name)} == {"strategy"}
     assert Policy.load(policy.save(tmp_path / "policy.json")) == policy
 

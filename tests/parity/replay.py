@@ -20,7 +20,18 @@ ORDER = {
     ),
     "optimal": (
         *("seed", "freeze_lists", "taint", "match_lists", "strip"),
-        *("keep_tables_full", "keep_updates_full", "unite", "conduit_rounding", "alone", "cut", "rest", "must_gain"),
+        *(
+            "keep_tables_full",
+            "keep_updates_full",
+            "guard",
+            "meet",
+            "unite",
+            "conduit_rounding",
+            "alone",
+            "cut",
+            "rest",
+            "must_gain",
+        ),
     ),
 }
 """Strategy -> its stages in order; a cause was painted before its effect, or by the same stage."""
@@ -79,6 +90,8 @@ RULES: dict[str, Rule] = {
     "rest": lambda _: FULL,
     "keep_tables_full": lambda at: FULL if at.causes else None,
     "keep_updates_full": lambda at: FULL if at.category is Category.INFER else None,
+    "guard": lambda at: FULL if set(at.causes) == {FULL} else None,
+    "meet": lambda at: FULL if set(at.causes) == {FULL} else None,
     "unite": like_its_causes,
     "cut": cheaper,
 }

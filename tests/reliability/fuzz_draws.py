@@ -11,7 +11,7 @@ from tests.reliability.fuzz_verbs import GROUPS
 from mixdown.core import Level, Policy
 from mixdown.core.policy import STRATEGIES
 from mixdown.core.pricing.machines import MACHINES
-from mixdown.rules import RULE_SETS, Category
+from mixdown.rules import Category, rule_sets_for
 from mixdown.rules.rule_set import kinds
 
 SHARES = {"allow": 9, "infer": 6, "clear": 6, "deny": 3, "unlisted": 2, "other": 3}
@@ -95,7 +95,7 @@ def policies() -> st.SearchStrategy[Policy]:
     return st.builds(
         _policy,
         low=st.sampled_from(["float16", "bfloat16"]),
-        rules=st.sampled_from(sorted(RULE_SETS)),
+        rules=st.sampled_from(rule_sets_for("TensorFlow")),
         strategy=st.sampled_from(STRATEGIES),
         devices=st.sampled_from(["all", ("CPU",), ("GPU", "CPU")]),
         level=st.sampled_from([Level.DEFAULT] * 4 + list(Level)),

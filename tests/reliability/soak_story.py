@@ -23,8 +23,8 @@ from tensorflow.python.eager import context as eager_context
 
 import mixdown
 from mixdown import messages
+from mixdown.scaling import misuse
 from mixdown.tensorflow.calls import active_policy
-from mixdown.tensorflow.loss_scaling import misuse
 
 v1 = tf.compat.v1
 POLICIES = (

@@ -13,8 +13,8 @@ from tests.reliability.fault_processes import answer, started
 from tests.tensorflow.calls.twins_probe import ON_CPU
 
 import mixdown
+from mixdown.core.gc_pause import collector_paused
 from mixdown.tensorflow.calls import active_policy
-from mixdown.tensorflow.runtime.gc_pause import collector_paused
 
 WAYS = ["forked before", "forked after", "tf.data over forked", "forked while enabled", "spawned"]
 

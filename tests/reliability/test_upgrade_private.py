@@ -14,17 +14,18 @@ import tensorflow as tf
 import tf_keras
 
 import mixdown
+from mixdown.private_names import Private, dotted
 from mixdown.tensorflow import install
 from mixdown.tensorflow.calls import call_hook
 from mixdown.tensorflow.runtime import private
 from mixdown.tensorflow.sessions import hook
 
 PACKAGE = Path(mixdown.__file__).parent
-TABLE = PACKAGE / "tensorflow" / "runtime" / "private.py"
+TABLES = [PACKAGE / path for path in ("tensorflow/runtime/private.py", "keras3/private.py", "jax/private.py")]
 PRIVATE_HOMES = ("tensorflow.python", "keras.src", "tf_keras.src", "keras._", "tf_keras._")
-LISTED = {private._dotted(each.path) for each in private.NAMES.values()}
+LISTED = {dotted(each.path) for each in private.NAMES.values()}
 USED = {name for each in private.NAMES.values() for name in each.has} | {path.rpartition(".")[2] for path in LISTED}
-PYTHONS_OWN = {"_asdict", "_fields", "_replace", "_getframe"}  # of NamedTuple, and of sys
+PYTHONS_OWN = {"_asdict", "_fields", "_replace", "_getframe", "_exit"}  # of NamedTuple, of sys and of os
 TF_KERAS_MARK = {
     "_is_wrapped_by_loss_scale_optimizer"
 }  # put on optimizers by mixdown and tf_keras; nobody need have it
@@ -33,7 +34,7 @@ ASKERS = {"getattr", "hasattr", "setattr"}
 
 
 def sources() -> list[tuple[Path, ast.Module]]:
-    return [(path, ast.parse(path.read_text("utf-8"))) for path in sorted(PACKAGE.rglob("*.py")) if path != TABLE]
+    return [(path, ast.parse(path.read_text("utf-8"))) for path in sorted(PACKAGE.rglob("*.py")) if path not in TABLES]
 
 
 def own_names() -> set[str]:
@@ -111,7 +112,7 @@ def test_every_name_is_used_and_every_use_is_listed() -> None:
         name.rpartition(".")[2]
         for _, tree in sources()
         for name in imported(tree)
-        if name.startswith("mixdown.tensorflow.runtime.private.")
+        if name.startswith(("mixdown.tensorflow.runtime.private.", "mixdown.keras3.private."))
     } - {"Missing", "refuse_missing", "missing"}
     assert wanted <= private.NAMES.keys()
     said = " ".join(path.read_text("utf-8") for path, _ in sources())
@@ -175,7 +176,7 @@ def test_enabling_refuses_a_method_that_takes_something_else(monkeypatch: pytest
 
 
 def test_whoever_uses_a_missing_name_is_told_which() -> None:
-    gone = private.resolved(private.Private("tensorflow.python.gone:Thing", "a purpose"))
+    gone = private.resolved(Private("tensorflow.python.gone:Thing", "a purpose"))
     told = r"^TensorFlow \S+ has no tensorflow.python.gone.Thing \(a purpose\)\. mixdown was checked with"
     with pytest.raises(mixdown.MixdownError, match=told):
         gone()
@@ -183,6 +184,8 @@ def test_whoever_uses_a_missing_name_is_told_which() -> None:
         _ = gone.attribute
     with pytest.raises(mixdown.MixdownError, match=told):
         new_class("Child", (gone,))
+    with pytest.raises(mixdown.MixdownError, match=told):
+        isinstance(7, (bool, gone))
 
 
 def test_an_unknown_name_is_no_private_name() -> None:

@@ -25,7 +25,16 @@ TICKED: Final = re.compile(r"(?<!`)`([^`\n]+)`(?!`)|``([^`]+)``")
 CODE: Final = re.compile(r"[\s'\"=/$@:+\[\]<>]|\([^)]|\)\.|^[^\w*-]|^\d")  # also suffixes (`.json`) and versions
 FILE: Final = re.compile(r"\w+\.(pb|pbtxt|json|html|txt|npz|h5|keras|py|md)")
 DTYPES: Final = frozenset({"float16", "bfloat16", "float32", "float64", "int8", "int32", "int64", "bool"})
-LIBRARIES: Final = {"tf": "tensorflow", "tensorflow": "tensorflow", "keras": "keras", "tf_keras": "tf_keras"}
+LIBRARIES: Final = {
+    "tf": "tensorflow",
+    "tensorflow": "tensorflow",
+    "keras": "keras",
+    "tf_keras": "tf_keras",
+    "jax": "jax",
+    "optax": "optax",
+    "nnx": "flax.nnx",
+    "equinox": "equinox",
+}
 PYTHON: Final = ("builtins", "os", "sys", "json", "warnings", "logging", "importlib", "functools")
 
 # Names of others that docstrings use without saying whose they are -> where they are defined: each is looked up.
@@ -37,9 +46,11 @@ OUTSIDE: Final = {
     "UnknownError": "tensorflow.errors.UnknownError",
     "add_subparsers": "argparse.ArgumentParser.add_subparsers",
     "apply_gradients": "tf_keras.optimizers.Optimizer.apply_gradients",
+    "argnums": "jax.grad",  # a parameter of it
     "assets.extra": "tensorflow.saved_model.ASSETS_DIRECTORY",  # a folder that stands beside that one in a SavedModel
     "compile": "keras.Model.compile",
     "fit": "keras.Model.fit",
+    "get_bind_params": "jax.extend.core.Primitive.get_bind_params",
     "gradient_accumulation_steps": "keras.optimizers.Optimizer",  # a parameter of it
     "history.history": "keras.callbacks.History",  # `fit` returns one, which has the attribute then
     "legacy": "tf_keras.optimizers.legacy",
@@ -48,8 +59,16 @@ OUTSIDE: Final = {
     "merge_all": "tensorflow.compat.v1.summary.merge_all",
     "minimize": "tf_keras.optimizers.Optimizer.minimize",
     "model.train_on_batch": "keras.Model.train_on_batch",
+    "pmap": "jax.pmap",
+    "relu": "jax.nn.relu",
     "stacklevel": "warnings.warn",  # a parameter of it
+    "vdot": "jax.numpy.vdot",
 }
+
+
+def _kind_files(root: Path) -> list[Path]:
+    """The files that list the op kinds of TensorFlow and the primitives of JAX."""
+    return [*root.glob("rules/*_kinds.txt"), *root.glob("rules/*_primitives.txt")]
 
 
 class Mention(NamedTuple):
@@ -73,7 +92,7 @@ class Names:
         self.bases: dict[str, set[str]] = defaultdict(set)
         for module, tree in self.trees.items():
             self._read_module(module, tree)
-        self.kinds = {kind for path in root.glob("rules/*_kinds.txt") for kind in path.read_text("utf-8").split()}
+        self.kinds = {kind for path in _kind_files(root) for kind in path.read_text("utf-8").split()}
 
     def _read_module(self, module: str, tree: ast.Module) -> None:
         package, _, last = module.rpartition(".")

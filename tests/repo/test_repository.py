@@ -41,7 +41,7 @@ def test_unknown_name_is_refused_with_the_known_ones() -> None:
     import mixdown  # noqa: PLC0415 - the other tests look at a fresh import
 
     with pytest.raises(AttributeError, match="has no attribute 'enable'; it has DynamicLossScale, "):
-        _ = mixdown.enable
+        _ = mixdown.enable  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md"])

@@ -20,11 +20,16 @@ LONGEST = 120  # lines of ARCHITECTURE.md: two screens
 BY_NAME = {
     "__init__.py": "public names are imported on first use, so that `import mixdown` needs no framework",
     "numerics/__init__.py": "the public tools need TensorFlow, and the pure code beside them does not",
+    "choose_host.py": "a host is imported when it is needed, and the other need not be installed",
+    "jax/__init__.py": "public names are imported on first use",
+    "jax/private.py": "private names of JAX are looked up, and some releases lack one",
+    "keras3/optimizer.py": "the backend of another host need not be installed",
+    "keras3/training_log.py": "event files need TensorFlow, and a history does not",
+    "private_names.py": "private names are looked up, and some releases lack one",
     "keras_registration.py": "the optimizers are imported when a saved file asks for one",
     "cli/demo_data.py": "keras and scikit-learn are optional, and imported when their data are asked for",
     "tensorflow/explaining/doctor.py": "keras may be missing or broken, which is what the command looks at",
     "tensorflow/loss_scaling/optimizers/__init__.py": "the wrapper of one Keras must not import another",
-    "tensorflow/runtime/private.py": "private names of TensorFlow are looked up, and some releases lack one",
 }
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from tests.goldens.language import parse
 
 from mixdown.core import Plan, Policy, make_plan
+from mixdown.core.pricing import Predicted
 from mixdown.reports import Report
 from mixdown.reports.build import graph_report
 from mixdown.reports.model import Advice, GraphReport, OpRow, ScalerReport, SiteRow, Skip
@@ -27,6 +28,9 @@ STEP = """
     loss__moments = Tanh(norm__Fused.U)
 """
 BYTES = (600, 0, 6_000_000, 48, 1200, None, 90_000)
+FLOPS = 2_000_000
+"""Of each of the three matrix products."""
+
 TIMELINE = ((0, 65536.0), (3, 32768.0), (4, 16384.0), (24, 32768.0), (31, 16384.0))
 SKIPS = (
     Skip(2, (("dense/kernel", "Inf"), ("dense/bias", "NaN"))),
@@ -40,7 +44,8 @@ def plan(policy: Policy | None = None) -> Plan:
     graph, plain = parse(STEP.splitlines())
     ops = tuple(op._replace(name=op.name.replace("__", "/")) for op in graph.ops)
     tensors = tuple(each._replace(name=each.name.replace("__", "/")) for each in graph.tensors)
-    return make_plan(replace(graph, ops=ops, tensors=tensors), policy or plain)
+    work = [FLOPS if op.kind == "MatMul" else 0 for op in ops]
+    return make_plan(replace(graph, ops=ops, tensors=tensors, work=work), policy or plain)
 
 
 def step_graph(policy: Policy | None = None) -> GraphReport:
@@ -48,8 +53,12 @@ def step_graph(policy: Policy | None = None) -> GraphReport:
     graph = graph_report(plan(policy), "train_step", "function")
     sizes = (BYTES * len(graph.casts))[: len(graph.casts)]
     casts = tuple(replace(cast, bytes=size) for cast, size in zip(graph.casts, sizes, strict=True))
+    effort = replace(graph.effort, predicted=(Predicted("for A100 (a guess)", 0.004, 0.002),))
     return replace(
-        graph, casts=casts, advice=(Advice("encoder/query", "output size", 1001, 1000, ("encoder/query/MatMul",)),)
+        graph,
+        casts=casts,
+        effort=effort,
+        advice=(Advice("encoder/query", "output size", 1001, 1000, ("encoder/query/MatMul",)),),
     )
 
 

@@ -6,7 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mixdown.reports.advice import Dimensions, Product, advise, convolution, einsum, is_good, matmul, nearest_good
+from mixdown.reports.advice import (
+    Dimensions,
+    Product,
+    advise,
+    better_size,
+    convolution,
+    einsum,
+    is_good,
+    matmul,
+    nearest_good,
+)
 from mixdown.reports.model import Advice
 
 sizes = st.integers(1, 5000)
@@ -30,6 +40,17 @@ def test_the_better_size_is_good_and_none_is_nearer(size: int) -> None:
 )
 def test_of_two_sizes_that_are_equally_near_the_larger_is_better(size: int, better: int) -> None:
     assert nearest_good(size) == better
+
+
+@given(sizes)
+def test_a_layer_never_shrinks(size: int) -> None:
+    better = better_size("output size", size)
+    assert better == min(larger for larger in range(size, 2 * size + 8) if is_good(larger))
+    assert better_size("batch size", size) == nearest_good(size)
+
+
+def test_ten_classes_become_sixteen() -> None:
+    assert [each.better for each in advise(NAMES[:1], [Product(0, matmul((8, 64), (64, 10)))])] == [16]
 
 
 NAMES = ["model/dense/MatMul", "gradient_tape/model/dense/MatMul/MatMul", "gradient_tape/model/dense/MatMul/MatMul_1"]

@@ -1,11 +1,17 @@
 """A report into a file, by its ending."""
 
+import json
+from dataclasses import replace
+from html import unescape
 from pathlib import Path
 
 import pytest
+from tests.reports.samples import many, sample
 
 from mixdown.errors import ReportError
 from mixdown.reports import Report
+from mixdown.reports.build import python_names
+from mixdown.reports.rendering.page import page
 
 REPORT = Report("A <b>title</b>", {"mixdown": "1"}, warnings=("careful",))
 
@@ -50,3 +56,39 @@ def test_broken_report_is_refused_with_the_place(case: str) -> None:
     text, message = BROKEN[case]
     with pytest.raises(ReportError, match=message):
         Report.from_json(text)
+
+
+def test_a_representation_is_one_short_line() -> None:
+    line = repr(sample())
+    assert line == "<Report 'a training run': graphs 2, 100 % of the matrix arithmetic in 16 bits>"
+    assert repr(many(10_000)) == "<Report 'large': graphs 1>"
+    assert len(repr(many(10_000).graphs[0])) < 100
+
+
+def test_a_notebook_gets_the_page_or_if_that_is_large_a_summary() -> None:
+    small, large = sample()._repr_html_(), many(20_000)._repr_html_()
+    assert unescape(small.partition('srcdoc="')[2].removesuffix('"></iframe>')) == page(sample())
+    assert large.startswith("<pre>large\n")
+    assert "20000 of 20000 float32 ops run in float16" in large
+    assert "report.save('report.html')" in large
+    assert len(large) < 10_000
+
+
+def test_a_report_that_was_saved_before_it_had_numbers_of_work_is_read() -> None:
+    data = json.loads(sample().to_json())
+    for graph in data["graphs"]:
+        del graph["effort"]
+        for op in graph["ops"]:
+            del op["flops"], op["bytes"]
+    old = Report.from_json(json.dumps(data))
+    assert old.graphs[0].effort.flops == 0
+    assert [op.name for op in old.graphs[0].ops] == [op.name for op in sample().graphs[0].ops]
+    assert "float32 ops run in float16" in str(replace(old, graphs=old.graphs[:1]))
+
+
+def test_functions_of_one_name_stay_apart() -> None:
+    assert python_names(["", "__inference_f_1", "__inference_f_2", "__inference_f_1"]) == {
+        "": "",
+        "__inference_f_1": "f",
+        "__inference_f_2": "f#2",
+    }

@@ -25,14 +25,16 @@ REFUSALS: list[tuple[dict[str, Any], type[Exception], str]] = [
         ValueError,
         r"^floor must be at least 2\*\*-126, got .*: a smaller scale is flushed to 0\.$",
     ),
-    ({"ceiling": 2.0**128}, ValueError, r"^ceiling must be at most 2\*\*127, got .*: a larger scale makes every loss"),
+    ({"ceiling": 2.0**128}, ValueError, r"^ceiling must be at most 3\.4028234e38, got .*: no float32 is larger\.$"),
     (
         {"initial": 0.25},
         ValueError,
         r"^the initial scale must lie .* got 0\.25 outside \[1\.0, .*\]\. Pass floor= or ce",
     ),
     ({"initial": 8, "ceiling": 4}, ValueError, r"^the initial scale must lie between floor and ceiling, got 8\.0"),
-    ({"increment_period": 2.0}, TypeError, r"^increment_period must be a whole number, got 2\.0 of type float\.$"),
+    ({"increment_period": 2.5}, TypeError, r"^increment_period must be a whole number, got 2\.5 of type float\.$"),
+    ({"increment_period": 2.5}, ValueError, r"^increment_period must be a whole number, got 2\.5 of type float\.$"),
+    ({"increment_period": float("nan")}, TypeError, r"^increment_period must be a whole number, got nan of type"),
     ({"increment_period": True}, TypeError, r"^increment_period must be a whole number, got True of type bool\.$"),
     ({"increment_period": 0}, ValueError, r"^increment_period must be at least 1, got 0\.$"),
     ({"tolerance": -1}, ValueError, r"^tolerance must be at least 1, got -1\.$"),
@@ -51,7 +53,11 @@ def test_any_real_number_is_a_scale(scale: Any) -> None:
     assert Law(initial=scale) == Law(initial=8.0)
 
 
-@pytest.mark.parametrize("period", [3, np.int64(3), np.uint8(3)], ids=repr)
+def test_the_ceiling_that_the_message_recommends_is_accepted() -> None:
+    assert Law(ceiling=3.4028234e38).ceiling == 3.4028234e38
+
+
+@pytest.mark.parametrize("period", [3, 3.0, np.int64(3), np.uint8(3), np.float32(3), Fraction(3)], ids=repr)
 def test_any_whole_number_is_a_period(period: Any) -> None:
     assert type(Law(increment_period=period).increment_period) is int
 

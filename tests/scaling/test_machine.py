@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mixdown.scaling import Law, State, Where, after, start
+from mixdown.scaling.machine import LARGEST_SCALE
 
 MULTIPLIERS = [2.0, 3.0, 1.5, 10.0]
 
@@ -38,7 +39,7 @@ def single(law: Law) -> State:
 
 @st.composite
 def laws(draw: st.DrawFn) -> Law:
-    floor, initial, ceiling = sorted(draw(st.lists(st.floats(2.0**-126, 2.0**127), min_size=3, max_size=3)))
+    floor, initial, ceiling = sorted(draw(st.lists(st.floats(2.0**-126, LARGEST_SCALE), min_size=3, max_size=3)))
     return Law(
         initial=initial,
         increment_period=draw(st.integers(1, 4)),
@@ -62,6 +63,7 @@ stories = st.text("gb", max_size=60)
         (Law(8, 2, 2), "gbgbgb", [8, 4, 4, 2, 2, 1]),
         (Law(64, 2, 2, tolerance=2), "bbbgbgbb", [64, 32, 32, 32, 32, 32, 32, 16]),
         (Law(2.0**126, 1, 2), "ggg", [2.0**127] * 3),
+        (Law(LARGEST_SCALE / 4, 2, 2), "gggggg", [LARGEST_SCALE / each for each in (4, 2, 2, 1, 1, 1)]),
         (Law(0.5, 1, 2, floor=0.25), "bbg", [0.25, 0.25, 0.5]),
         (Law(4, 1, 2, ceiling=10), "ggg", [8, 8, 8]),
     ],

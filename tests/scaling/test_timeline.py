@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mixdown.scaling import Law, SkippedStep, State, StepRecord, after, timeline
+from mixdown.scaling.machine import LARGEST_SCALE
 from mixdown.scaling.step_record import Timeline
 
-FLOATS = st.floats(2.0**-126, 2.0**127)
+FLOATS = st.floats(2.0**-126, LARGEST_SCALE)
 stories = st.text("gb", max_size=60) | st.text("gggggb", max_size=60)
 
 
@@ -54,6 +55,11 @@ def spread(points: Any, first: int, end: int) -> list[float]:
 def test_a_timeline_tells_the_scale_of_every_step_to_the_bit(law: Law, story: str) -> None:
     scales = [float(state.scale) for state in states(law, story)]
     assert spread(timeline(law, len(story), skips_of(story)), 0, len(story)) == scales
+
+
+def test_a_growth_that_rounding_would_carry_past_the_largest_float32_is_not_taken() -> None:
+    law = Law(float(np.float32(LARGEST_SCALE / 1.1)), 1, 1.1)  # the quotient is rounded up
+    assert timeline(law, 5, []) == ((0, law.initial),)
 
 
 @given(laws(), stories)

@@ -11,6 +11,7 @@ import sys
 from mixdown import __version__
 from mixdown.cli import convert, demo, diff, doctor, explain, run
 from mixdown.errors import MixdownError
+from mixdown.rules.spellings import suggestion
 from mixdown.untrusted.escaped import escaped
 
 COMMANDS = {
@@ -31,15 +32,24 @@ EXAMPLES = """examples:
   mixdown doctor
 """
 
+INTERRUPTED = 130
+"""The exit code after Ctrl-C."""
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Parse the command line and run its command; returns the exit code."""
-    options = _parser().parse_args(arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    if given and not given[0].startswith("-") and given[0] not in COMMANDS:
+        hint = suggestion(given[0], COMMANDS)
+        _parser().error(f"invalid choice: {given[0]!r}{hint}: choose from {', '.join(COMMANDS)}.")
+    options = _parser().parse_args(given)
     try:
         return int(options.run(options))
     except MixdownError as error:
         print(f"mixdown: {escaped(str(error))}", file=sys.stderr)  # noqa: T201 - errors of commands go to stderr
         return 2
+    except KeyboardInterrupt:
+        return INTERRUPTED
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -8,9 +8,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from mixdown.core import Policy
-from mixdown.core.policy import LOW_DTYPES, STRATEGIES
+from mixdown.core.policy import STRATEGIES
 from mixdown.reports.rendering.text import encodable
-from mixdown.rules import RULE_SETS
+from mixdown.rules import rule_sets_for
+from mixdown.rules.spellings import LOW_DTYPES
 
 
 class Command(NamedTuple):
@@ -26,7 +27,7 @@ def add_policy_options(parser: argparse.ArgumentParser, *, devices: str = "gpu")
     """Declare the options that describe a policy; `devices` is the default of --devices."""
     add_low_option(parser)
     parser.add_argument(
-        "--rules", choices=sorted(RULE_SETS), default="documented", help="the rule set (default: documented)"
+        "--rules", choices=rule_sets_for("TensorFlow"), default="documented", help="the rule set (default: documented)"
     )
     parser.add_argument("--strategy", choices=STRATEGIES, default=Policy().strategy, help="how plans are made")
     parser.add_argument(

@@ -1,115 +1,137 @@
-"""`mixdown demo`: the same small network trained in float32 and mixed, side by side."""
+"""`mixdown demo`: what mixed precision does for a training, on any machine. Every number is computed when it runs."""
 
 from __future__ import annotations
 
 import argparse
-import multiprocessing
-import os
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
-from itertools import pairwise
+import time
+from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from mixdown.cli.common import Command, add_low_option, write_line
+from mixdown.cli.demo_children import ending_at_once, result_of
 from mixdown.errors import MixdownError
 
-MOST_CHANGES = 8
-EXAMPLES = """examples:
+MOST_SKIPS = 6
+NOTES = """examples:
   mixdown demo
-  mixdown demo --data cifar10 --epochs 2 --low bfloat16
+  mixdown demo --data cifar10 --epochs 1 --low bfloat16
+
+exit codes:
+  0    done
+  2    the data or scikit-learn are missing, or a part failed
+  130  ended by Ctrl-C
 """
-
-
-@dataclass(frozen=True)
-class DemoResult:
-    """What was measured in one training run."""
-
-    accuracy: float
-    step_seconds: float
-    memory: int  # bytes that training took at most
-    steps: int
-    closed_gate: str = ""  # why the default policy does nothing on this machine
-    ops: int = 0
-    low_ops: int = 0
-    casts: int = 0
-    timeline: tuple[tuple[int, float], ...] = ()  # each change: the first step, and the loss scale from there on
-    skipped: tuple[int, ...] = ()  # the steps
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", default="digits", help="digits (bundled), cifar10, fashion-mnist, or an .npz file")
-    parser.add_argument("--epochs", type=int, default=8, help="how often to go through the data (default: 8)")
+    parser.add_argument("--epochs", type=int, default=6, help="how often to go through the data (default: 6)")
     add_low_option(parser)
     parser.add_argument("--html", default="mixdown-report.html", help="where the report goes")
 
 
 def demo(options: argparse.Namespace) -> int:
-    """Train twice, each time in a process of its own so that its memory can be measured, and compare."""
-    if options.epochs < 1:
-        raise MixdownError(f"--epochs must be at least 1, got {options.epochs}.")
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    for line in _comparison(_trained(options, ""), _trained(options, options.low), options.low):
-        write_line(line)
-    write_line(f"\nEvery op with its reason, every cast and every skipped step: {options.html}")
+    """Run the parts one after the other, and print what came out."""
+    with ending_at_once():
+        _check(options)
+        started, low = time.perf_counter(), options.low
+        page = str(Path(options.html).resolve())
+        write_line("1. Bad batches. The same network, weights and batches; one batch in twenty holds a NaN.")
+        runs = result_of("rescue", options.data, str(options.epochs), low, page)
+        _print(_rescued(runs, low))
+        write_line("\n2. Memory. Eight convolutions on images of 256 x 256 pixels.")
+        full, mixed = (result_of("memory", how) for how in ("float32", low))
+        _print(_remembered(full, mixed, low))
+        write_line(
+            "\n3. Other machines. Predicted for the same convolutions, batches of 32; nothing of this was measured."
+        )
+        _print(_predicted(result_of("prediction", low)))
+        _print(_closing(mixed["closed_gate"], low))
+        write_line(f"\nEvery op with its reason, every cast and every skipped step: {options.html}")
+        write_line(f"That took {time.perf_counter() - started:.0f} s.")
     return 0
 
 
-def _trained(options: argparse.Namespace, low: str) -> DemoResult:
-    write_line(f"\nTraining in {f'mixed precision ({low})' if low else 'float32'}:")
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as processes:
-        page = str(Path(options.html).resolve())
-        return DemoResult(**processes.submit(_train, options.data, options.epochs, low, page).result())
+def _check(options: argparse.Namespace) -> None:
+    """Refuse what cannot work before TensorFlow is loaded, which takes long."""
+    if options.epochs < 1:
+        raise MixdownError(f"--epochs must be at least 1, got {options.epochs}.")
+    if find_spec("tensorflow") is None:
+        raise MixdownError("The demonstration needs TensorFlow: pip install 'mixdown[tensorflow,demo]'.")
+    from mixdown.cli.demo_data import KERAS, load  # noqa: PLC0415 - other commands need no NumPy
+
+    if options.data not in KERAS:
+        load(options.data)
 
 
-def _train(*arguments: Any) -> dict[str, Any]:  # noqa: ANN401 - those of `train`
-    """Runs in the child process: the parent does not load TensorFlow."""
-    from mixdown.cli.demo_training import train  # noqa: PLC0415 - see above
-
-    return train(*arguments)
+def _print(lines: Iterator[str]) -> None:
+    for line in lines:
+        write_line(line)
 
 
-def _comparison(full: DemoResult, mixed: DemoResult, low: str) -> Iterator[str]:
-    yield f"\n{'':<24}{'float32':>10}{'mixed':>10}"
-    yield f"{'accuracy on new images':<24}{full.accuracy:>10.3f}{mixed.accuracy:>10.3f}"
-    yield f"{'milliseconds a step':<24}{full.step_seconds * 1e3:>10.1f}{mixed.step_seconds * 1e3:>10.1f}"
-    yield f"{'memory of training, MB':<24}{full.memory / 1e6:>10.0f}{mixed.memory / 1e6:>10.0f}"
-    yield f"\n{mixed.low_ops} of {mixed.ops} float32 ops of a training step ran in {low}, with {mixed.casts} casts."
-    yield f"Skipped steps: {len(mixed.skipped)} of {mixed.steps}{_listed(mixed.skipped)}."
-    yield f"Loss scale, from step: {_timeline(mixed)}."
-    yield f"A mixed step took {mixed.step_seconds / full.step_seconds:.2f} times as long as one in float32."
-    if mixed.memory > full.memory:
-        yield "It took more memory, too: so small a network has few values to halve, and the plans take some."
-    yield _verdict(mixed, low)
+def _rescued(runs: Sequence[dict[str, Any]], low: str) -> Iterator[str]:
+    """What became of the weights under each tool, the skipped steps by name, and the accuracy beside float32."""
+    named = {"float32": "float32", f"mixed_{low}": f"Keras mixed_{low}", low: f"mixdown {low}"}
+    yield f"\n  {'':<28}{'batches':<9}{'weights':<10}{'accuracy':>8}"
+    for run in runs:
+        weights = "finite" if run["finite"] else "NaN"
+        yield f"  {named[run['how']]:<28}{'bad' if run['bad'] else 'clean':<9}{weights:<10}{run['accuracy']:>8.3f}"
+    by = {(run["how"], run["bad"]): run for run in runs}
+    clean, mixed, rescued = by["float32", False], by[low, False], by[low, True]
+    yield f"  mixdown skipped {len(rescued['skips'])} of {rescued['steps']} steps{_listed(rescued['skips'])}."
+    lost = [named[run["how"]] for run in runs if not run["finite"]]
+    if lost:
+        yield f"  Lost for good: {' and '.join(lost)}. The bad batches run on two replicas, the NaN on the second."
+    gap, rescue_gap = (each["accuracy"] - clean["accuracy"] for each in (mixed, rescued))
+    yield f"  Accuracy against float32 with clean batches: mixdown {gap:+.3f}, with bad batches {rescue_gap:+.3f}."
 
 
-def _listed(steps: tuple[int, ...]) -> str:
-    more = ", ..." if len(steps) > MOST_CHANGES else ""
-    return f" (steps {', '.join(map(str, steps[:MOST_CHANGES]))}{more})" if steps else ""
+def _listed(skips: Sequence[Sequence[Any]]) -> str:
+    if not skips:
+        return ""
+    more = ", ..." if len(skips) > MOST_SKIPS else ""
+    variable = f"; first seen in {skips[0][1]}" if skips[0][1] else ""
+    return f" (steps {', '.join(str(step) for step, _ in skips[:MOST_SKIPS])}{more}{variable})"
 
 
-def _timeline(mixed: DemoResult) -> str:
-    """The first changes of the loss scale, and the last."""
-    shown = [f"{step}: {scale:g}" for step, scale in mixed.timeline]
-    if len(shown) <= MOST_CHANGES:
-        return ", ".join(shown)
-    falls = sum(after < before for (_, before), (_, after) in pairwise(mixed.timeline))
-    return f"{', '.join(shown[: MOST_CHANGES - 1])}, ..., {shown[-1]} ({len(shown) - 1} changes, {falls} down)"
-
-
-def _verdict(mixed: DemoResult, low: str) -> str:
-    """What the demonstration can show on this machine, and what it cannot."""
-    if not mixed.closed_gate:
-        return (
-            f"This machine has a GPU with Tensor Cores. A network this small cannot keep them busy: "
-            f"expect more from yours. `mixdown explain` lists which of its ops run in {low}."
-        )
-    return (
-        f"What this machine can show: which ops run in {low}, how accurate that is, and how the loss scale behaves.\n"
-        f"What it cannot show is speed: {mixed.closed_gate}, and CPUs compute in 16 bits by converting each value.\n"
-        f"That is why only GPUs of compute capability 7.0 and up take part unless you say otherwise."
+def _remembered(full: dict[str, Any], mixed: dict[str, Any], low: str) -> Iterator[str]:
+    if full["bytes"] <= 0 or mixed["bytes"] <= 0:
+        yield "  This system does not say how much memory a process took."
+        return
+    yield (
+        f"  Training took {full['bytes'] / 1e6:.0f} MB in float32 and {mixed['bytes'] / 1e6:.0f} MB in {low}, "
+        f"{mixed['bytes'] / full['bytes']:.2f} of it."
     )
 
 
-COMMAND = Command("train a small network in float32 and mixed, and compare", EXAMPLES, _add_arguments, demo)
+def _predicted(found: Sequence[dict[str, Any]]) -> Iterator[str]:
+    first = found[0]
+    yield f"  {first['share']} of the matrix arithmetic in 16 bits; {_ratio(first)} of the bytes of float32."
+    for each in found:
+        yield (
+            f"  {each['device']:<5} predicted: float32 {each['float32'] * 1e3:.2f} ms, mixed "
+            f"{each['mixed'] * 1e3:.2f} ms a step, {each['float32'] / each['mixed']:.2f} times as fast"
+        )
+
+
+def _ratio(each: dict[str, Any]) -> str:
+    return f"{each['bytes'] / each['float32_bytes']:.2f}"
+
+
+def _closing(closed_gate: str, low: str) -> Iterator[str]:
+    """What this machine cannot show, if it cannot."""
+    if closed_gate:
+        yield (
+            f"  This machine cannot show speed: {closed_gate}, and CPUs compute in {low} by converting each value.\n"
+            f"  That is why only GPUs of compute capability 7.0 and up take part unless you say otherwise."
+        )
+
+
+COMMAND = Command(
+    "show what mixed precision does: bad batches, memory, accuracy, and times predicted for GPUs",
+    NOTES,
+    _add_arguments,
+    demo,
+)

@@ -1,85 +1,151 @@
-"""One training run of the demonstration, in float32 or mixed, with time and memory measured: `train`."""
+"""What the demonstration runs, each part in a process of its own: `python -m mixdown.cli.demo_training`.
+
+The parts are `rescue`, `memory` and `prediction`. A part prints lines for people, and its result as one line of JSON.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import sys
-import time
-from itertools import pairwise
+import threading
+from collections.abc import Callable
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
-from mixdown.cli.demo_data import load
+from mixdown.cli.common import write_line
+from mixdown.cli.demo_data import Data, load
 from mixdown.core import Policy
-from mixdown.tensorflow.enable import enable_mixed_precision_graph_rewrite
+from mixdown.tensorflow.enable import (
+    disable_mixed_precision_graph_rewrite,
+    enable_mixed_precision_graph_rewrite,
+)
+from mixdown.tensorflow.explaining.explain import explain
 from mixdown.tensorflow.explaining.process_report import report
 from mixdown.tensorflow.loss_scaling.loss_scale import DynamicLossScale
 from mixdown.tensorflow.machine.gates import closed_gate
 
 BATCH = 64
-WARM_UP = 5  # steps that are not timed
-GROWTHS = 12  # of the loss scale in a run: enough to see it overflow and recover
+FIRST, EVERY = 10, 20  # the first bad batch, and one in how many is bad
+MOST_STEPS = 400
+REPLICAS = ("CPU:0", "CPU:1")
+SIDE, CHANNELS, DEPTH, IMAGES, STEPS = 256, 8, 8, 4, 2  # of the network whose memory is measured
+DEVICES = ("T4", "A100", "H100")
 
 
-def train(name: str, epochs: int, low: str, page: str) -> dict[str, Any]:
-    """Train a small convolutional network, always with the same weights and order of images.
+def rescue(name: str, epochs: str, low: str, page: str) -> list[dict[str, Any]]:
+    """Train with clean batches, then with some that hold a NaN, in float32, by Keras's policy, and by mixdown.
 
-    Args:
-        name: the data set.
-        epochs: how often to go through it.
-        low: the 16-bit dtype, "" to train in float32.
-        page: where to write the report.
-
-    Returns:
-        The fields of `mixdown.cli.demo.DemoResult`.
+    The runs with bad batches have two replicas, as on two GPUs, and the NaN is in the images of the second.
     """
-    keras.utils.set_random_seed(7)
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * len(REPLICAS))
     data = load(name)
-    model, optimizer = _network(data.x_train.shape[1:], data.classes), keras.optimizers.Adam(1e-3)
-    if low:
-        steps = epochs * -(-len(data.x_train) // BATCH)
-        scale = DynamicLossScale(increment_period=max(steps // GROWTHS, 1))
-        # All devices: the demonstration should show something on every machine.
-        policy = Policy(low=low, devices="all")
-        optimizer = enable_mixed_precision_graph_rewrite(optimizer, scale, policy=policy)
-    model.compile(optimizer, keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"])
-    ends: list[float] = []
-    clock = keras.callbacks.LambdaCallback(on_train_batch_end=lambda *_, **__: ends.append(time.perf_counter()))
-    held = _resident()
-    model.fit(data.x_train, data.y_train, batch_size=BATCH, epochs=epochs, callbacks=[clock])
-    memory = _memory_taken(held)
-    _, accuracy = model.evaluate(data.x_test, data.y_test, verbose=0)
-    timed = ends[min(WARM_UP, len(ends) - 2) :]
+    images, labels = _batches(data, int(epochs))
+    bad = images.copy()
+    bad[FIRST * BATCH + BATCH - 1 :: EVERY * BATCH] = np.nan
+    runs = []
+    for how, given in (("float32", images), (low, images), ("float32", bad), (f"mixed_{low}", bad), (low, bad)):
+        run = _run(data, how, (given, labels), two=given is bad)
+        write_line(f"  {_named(how)}, {'bad' if given is bad else 'clean'} batches: accuracy {run['accuracy']:.3f}")
+        runs.append({"how": how, "bad": given is bad, "steps": len(images) // BATCH, **run})
+        if how == low:
+            report().save(page)
+            disable_mixed_precision_graph_rewrite()
+    return runs
+
+
+def _batches(data: Data, epochs: int) -> tuple[np.ndarray, np.ndarray]:
+    """So many passes through the images, each in its own order, in whole batches."""
+    rng = np.random.default_rng(0)
+    order = np.concatenate([rng.permutation(len(data.x_train)) for _ in range(epochs)])[: MOST_STEPS * BATCH]
+    order = order[: max(len(order) // BATCH, 1) * BATCH]
+    return data.x_train[order], data.y_train[order]
+
+
+def _run(data: Data, how: str, batches: tuple[np.ndarray, np.ndarray], *, two: bool) -> dict[str, Any]:
+    """Train one network, always with the same weights to begin with."""
+    keras.utils.set_random_seed(7)
+    keras.mixed_precision.set_global_policy(how if how.startswith("mixed_") else "float32")
+    strategy = tf.distribute.MirroredStrategy(REPLICAS) if two else tf.distribute.get_strategy()
+    with strategy.scope():
+        model, optimizer = _classifier(data), _optimizer(how)
+        model.compile(optimizer, keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"])
+    model.fit(*batches, batch_size=BATCH, shuffle=False, verbose=0)
+    keras.mixed_precision.set_global_policy("float32")
+    scalers = report().scalers if how in ("float16", "bfloat16") else ()
     return {
-        "accuracy": accuracy,
-        "step_seconds": median(after - before for before, after in pairwise(timed)),
-        "memory": memory,
-        "steps": len(ends),
-        "closed_gate": closed_gate(Policy()) or "",
-        **(_reported(page) if low else {}),
+        "finite": all(bool(np.isfinite(weight).all()) for weight in model.get_weights()),
+        "accuracy": float(model.evaluate(data.x_test, data.y_test, verbose=0)[1]),
+        "skips": [[skip.step, skip.variables[0][0] if skip.variables else ""] for skip in scalers[-1].skips]
+        if scalers
+        else [],
     }
 
 
-def _network(shape: tuple[int, ...], classes: int) -> keras.Model:
+def _classifier(data: Data) -> keras.Model:
     layers = keras.layers
-    blocks = [
-        layer
-        for width in (32, 64)
-        for layer in (layers.Conv2D(width, 3, padding="same", activation="relu"), layers.MaxPooling2D())
-    ]
-    dense = [layers.Flatten(), layers.Dense(128, activation="relu"), layers.Dense(classes)]
-    return keras.Sequential([layers.Input(shape), *blocks, *dense])
+    inner = [layers.Conv2D(16, 3, padding="same", activation="relu"), layers.MaxPooling2D(), layers.Flatten()]
+    dense = [layers.Dense(64, activation="relu"), layers.Dense(data.classes, dtype="float32")]
+    return keras.Sequential([layers.Input(data.x_train.shape[1:]), *inner, *dense])
 
 
-def _memory_taken(before: int) -> int:
-    """The most bytes in use at a time: of the GPU if there is one, else of the process, beyond what it held before."""
-    if gpus := tf.config.list_logical_devices("GPU"):
-        return int(tf.config.experimental.get_memory_info(gpus[0].name)["peak"])
-    return _peak() - before
+def _optimizer(how: str) -> Any:  # noqa: ANN401 - Keras and mixdown have their own classes
+    optimizer = keras.optimizers.Adam(2e-3)
+    if how not in ("float16", "bfloat16"):
+        return optimizer
+    # All devices: the demonstration should show something on every machine.
+    return enable_mixed_precision_graph_rewrite(optimizer, DynamicLossScale(), policy=Policy(low=how, devices="all"))
+
+
+def _named(how: str) -> str:
+    if how == "float32":
+        return how
+    return f"Keras's {how}" if how.startswith("mixed_") else f"mixdown, {how}"
+
+
+def memory(low: str) -> dict[str, Any]:
+    """The most bytes that training convolutions takes, at a size where it matters, in 16 bits or "float32"."""
+    model = _convolutions(low)
+    images, labels = np.ones([IMAGES, SIDE, SIDE, 3], "float32"), np.zeros([IMAGES], "int32")
+    held = _resident()
+    for _ in range(STEPS):
+        model.train_on_batch(images, labels)
+    return {"bytes": _peak(held), "closed_gate": closed_gate(Policy()) or ""}
+
+
+def prediction(low: str) -> list[dict[str, Any]]:
+    """The work of a step of the same convolutions, and the times that are predicted for some devices."""
+    model, specs = _convolutions("float32"), (tf.TensorSpec([32, SIDE, SIDE, 3]), tf.TensorSpec([32], tf.int32))
+    found = []
+    for device in DEVICES:
+        (graph,) = explain(model, *specs, policy=Policy(low=low, devices="all"), device=device).graphs
+        effort = graph.effort
+        (times,) = effort.predicted
+        found.append(
+            {
+                "device": device,
+                "share": effort.share,
+                "bytes": effort.bytes,
+                "float32_bytes": effort.float32_bytes,
+                "float32": times.float32,
+                "mixed": times.mixed,
+            }
+        )
+    return found
+
+
+def _convolutions(how: str) -> keras.Model:
+    keras.utils.set_random_seed(7)
+    layers = keras.layers
+    inner = [layers.Conv2D(CHANNELS, 3, padding="same", activation="relu") for _ in range(DEPTH)]
+    model = keras.Sequential([layers.Input([SIDE, SIDE, 3]), *inner, layers.GlobalAveragePooling2D(), layers.Dense(10)])
+    model.compile(_optimizer(how), keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    return model
 
 
 def _resident() -> int:
@@ -88,25 +154,27 @@ def _resident() -> int:
     return int(status.read_text("ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE") if status.is_file() else 0
 
 
-def _peak() -> int:
-    """The most bytes that this process ever held, 0 if the system does not report it."""
+def _peak(before: int) -> int:
+    """The most bytes in use at a time: of the GPU if there is one, else of the process, beyond what it held before."""
+    if gpus := tf.config.list_logical_devices("GPU"):
+        return int(tf.config.experimental.get_memory_info(gpus[0].name)["peak"])
     if sys.platform != "linux":
         return 0
     import resource  # noqa: PLC0415 - not there on every system
 
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before
 
 
-def _reported(page: str) -> dict[str, Any]:
-    """The numbers of the training step and the loss scale, from the report, which is saved."""
-    everything = report()
-    everything.save(page)
-    step = max(everything.graphs, key=lambda graph: len(graph.ops)).totals
-    scaler = everything.scalers[-1]
-    return {
-        "ops": step.ops,
-        "low_ops": step.low_ops,
-        "casts": step.casts,
-        "timeline": scaler.timeline,
-        "skipped": tuple(skip.step for skip in scaler.skips),
-    }
+PARTS: dict[str, Callable[..., Any]] = {"rescue": rescue, "memory": memory, "prediction": prediction}
+
+
+def _end_with_parent() -> None:
+    """Leave when the process that started this one is gone: it holds the other end of stdin."""
+    sys.stdin.read()
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    write_line(json.dumps(PARTS[sys.argv[1]](*sys.argv[2:])))
+    os._exit(0)  # without waiting for the threads of TensorFlow

@@ -20,7 +20,9 @@ class Role(Enum):
 
     PLAIN = "plain"  # computes
     CONDUIT = "conduit"  # carries a value into or out of a function: see `stages.soak`
-    VARIABLE_READ = "variable read"  # the value of a reference variable: clear ops next to it do not make it low
+    VARIABLE_READ = "variable read"  # the value of a variable: clear ops next to it do not make it low
+    WRITE = "write"  # gives a variable, or what stands for one, its new value
+    DERIVATIVE = "derivative"  # computes, as a part of the backward pass
     CONVERSION = "conversion"  # the output of a cast that is already there: follows its consumers for free
     TRUNCATION = "truncation"  # the input of a cast to integers: the last digit decides what comes out
 
@@ -82,6 +84,7 @@ class Tensor(NamedTuple):
     consumers: tuple[int, ...]
     folds: bool = False  # it is a constant: a cast of it is done once, not in every run
     constant: Constant | None = None  # what it holds, if it is a constant and the host looked
+    times: int = 1  # how often it is made in one run: in a loop, as often as that goes round
 
 
 class Agreement(Enum):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from mixdown.errors import PolicyError
 from mixdown.rules import Category
+from mixdown.rules.layer_names import LayerScopes
 from mixdown.untrusted.typed import to_json_data
 
 
@@ -20,6 +21,7 @@ class Override:
         name: a regular expression searched for in the op's name; "" for any.
         scope: one or more whole components of the op's name, such as "encoder/attention"; "" for any.
         attribute: a type attribute, such as "T" or "Tin[2]"; "" for all.
+        layer: the name of a Keras layer, or several from outside in, such as "encoder/attention"; "" for any.
 
     Raises:
         PolicyError: no selector is given, or the regular expression is broken.
@@ -30,10 +32,14 @@ class Override:
     name: str = ""
     scope: str = ""
     attribute: str = ""
+    layer: str = ""
 
     def __post_init__(self) -> None:
-        if not (self.kind or self.name or self.scope):
-            raise PolicyError("Say which ops: give op kinds, name=<regular expression> or scope=<part of the name>.")
+        if not (self.kind or self.name or self.scope or self.layer):
+            raise PolicyError(
+                "Say which ops: give op kinds, layer=<a Keras layer or its name>, name=<regular expression> or "
+                "scope=<part of the name>."
+            )
         try:
             re.compile(self.name)
         except (re.error, OverflowError, RecursionError) as broken:
@@ -52,24 +58,34 @@ class Override:
     @property
     def is_plain(self) -> bool:
         """Whether the kind alone decides."""
-        return not (self.name or self.scope or self.attribute)
+        return not (self.name or self.scope or self.layer or self.attribute)
 
     @property
     def selector(self) -> tuple[object, ...]:
         """What it matches, to find two that match the same."""
-        return (self.kind, self.name, self.scope.strip("/"), self.attribute)
+        return (self.kind, self.name, self.scope.strip("/"), self.layer, self.attribute)
 
     @property
     def subject(self) -> str:
         """What it matches, for people."""
-        parts = (("kind", self.kind), ("name", self.name), ("scope", self.scope), ("attribute", self.attribute))
-        return self.kind if self.is_plain else ", ".join(f"{key}={value!r}" for key, value in parts if value)
+        parts = {each: getattr(self, each) for each in ("kind", "layer", "name", "scope", "attribute")}
+        return self.kind if self.is_plain else ", ".join(f"{key}={value!r}" for key, value in parts.items() if value)
 
-    def matches(self, kind: str, name: str) -> bool:
-        """Whether an op is meant, its attributes aside."""
+    @property
+    def call(self) -> str:
+        """The method of a policy that makes it, as it is written."""
+        given = [repr(self.kind)] if self.kind else []
+        rest = [(key, getattr(self, key)) for key in ("layer", "name", "scope", "attribute")]
+        arguments = ", ".join([*given, *(f"{key}={value!r}" for key, value in rest if value)])
+        method = "keep" if self.category is Category.BARRIER else self.category.value
+        return f"with_{method}({arguments})"
+
+    def matches(self, kind: str, name: str, scopes: LayerScopes) -> bool:
+        """Whether an op is meant, its attributes aside; `scopes` are those of the graph that it is in."""
         return (
             self.kind in ("", kind)
             and (not self.scope or f"/{self.scope.strip('/')}/" in f"/{name}/")
+            and (not self.layer or scopes.holds(self.layer, name))
             and (not self.name or re.search(self.name, name) is not None)
         )
 

@@ -16,6 +16,7 @@ from mixdown.core.painting.strategies import paint
 from mixdown.core.policy import Policy
 from mixdown.core.policy_view import PolicyView
 from mixdown.core.pricing import Predicted, TimePrices
+from mixdown.core.pricing.effort import effort_of
 from mixdown.core.why import explain
 from mixdown.errors import PlanError
 
@@ -66,7 +67,7 @@ class Plan:
     @property
     def summary(self) -> str:
         """The plan in one line."""
-        return summary_of(self.graph, self.paints, self.policy.low)
+        return summary_of(self.view, self.paints)
 
     @property
     def idle_reason(self) -> str:
@@ -133,10 +134,13 @@ def make_plan(graph: Graph, policy: Policy) -> Plan:
         demoted = _demote(graph, demoted, culprits)
 
 
-def summary_of(graph: Graph, paints: Sequence[Paint], low: str) -> str:
-    """What an assignment of paints comes to, in one line."""
+def summary_of(view: PolicyView, paints: Sequence[Paint]) -> str:
+    """What an assignment of paints comes to, in one line: arithmetic, bytes moved, and last the numbers of ops."""
+    graph, low, effort = view.graph, view.policy.low, effort_of(view.byte_prices, paints)
     ops = {site.op for site, paint in zip(graph.sites, paints, strict=True) if paint is Paint.LOW}
-    return f"{len(ops)} of {len(graph.ops)} float32 ops in {low}, {len(casts_of(graph, paints))} casts"
+    work = f"{effort.share} of the matrix arithmetic in {low}, " if effort.flops else ""
+    moved = f"{effort.bytes / effort.float32_bytes:.2f} of the bytes of float32, " if effort.float32_bytes else ""
+    return f"{work}{moved}{len(ops)} of {len(graph.ops)} float32 ops, {len(casts_of(graph, paints))} casts"
 
 
 def _demote(graph: Graph, demoted: Mapping[int, str], culprits: Mapping[int, str]) -> dict[int, str]:

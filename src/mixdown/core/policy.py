@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
+from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -15,13 +13,21 @@ from mixdown.core.override import Override
 from mixdown.core.pricing.machines import MACHINES
 from mixdown.errors import MisfitError, PolicyError
 from mixdown.rules import RULE_SETS, Category, RuleSet, known_kinds
+from mixdown.rules.spellings import (
+    EVERY_DEVICE,
+    MEASURED_DEVICES,
+    NamedLayer,
+    choose,
+    device_types,
+    kinds_of,
+    layer_name,
+    low_dtype,
+    suggestion,
+)
 from mixdown.untrusted.json_text import parsed
 from mixdown.untrusted.typed import from_json_data, to_json_data
 
-LOW_DTYPES = ("float16", "bfloat16")
 STRATEGIES = ("optimal", "grappler")
-EVERY_DEVICE = "all"
-MEASURED_DEVICES = "measured"
 
 
 class Level(Enum):
@@ -42,21 +48,21 @@ class Level(Enum):
                 return category if category is Category.ALLOW else Category.BARRIER
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Policy:
     """Which ops may run in 16 bits, where, and how that is decided.
 
     Args:
-        low: the 16-bit dtype, "float16" or "bfloat16".
-        rules: the name of a rule set: "documented", "tf-2.19" or "tf-2.21".
+        low: the 16-bit dtype, "float16" or "bfloat16"; also a dtype of TensorFlow, "fp16", "half" and their like.
+        rules: the name of a rule set: "documented", "tf-2.19" or "tf-2.21" for TensorFlow, "jax" for JAX.
         strategy: how a plan is made: "optimal" is the cheapest safe assignment, "grappler" TensorFlow's procedure.
-        devices: "gpu", "all", or device types such as ("GPU", "CPU"): where ops may be 16-bit. "measured": where,
-            and only as far as, `mixdown doctor --measure` found that to be faster.
+        devices: "gpu", "cpu", "all", or device types such as ("GPU", "CPU"): where ops may be 16-bit. "measured":
+            where, and only as far as, `mixdown doctor --measure` found that to be faster.
         level: how much of the lists is used, see `Level`.
         never_slower: whether allow ops, too, run in 16 bits only where that is predicted to save time on `machine`.
         machine: the machine to predict for, by its name in `mixdown.core.pricing.machines`; needed for `never_slower`.
         overrides: changes to the lists, in order; made by the `with_*` methods.
-        custom_kinds: kinds TensorFlow does not know, declared by `with_custom`.
+        custom_kinds: kinds that neither TensorFlow nor JAX knows, declared by `with_custom`.
 
     Raises:
         PolicyError: a value is unknown, or two overrides contradict each other.
@@ -73,11 +79,13 @@ class Policy:
     custom_kinds: frozenset[str] = field(default_factory=frozenset)
 
     def __post_init__(self) -> None:
-        choose("low dtype", self.low, LOW_DTYPES)
+        object.__setattr__(self, "low", low_dtype(self.low))
         choose("rule set", self.rules, RULE_SETS)
         choose("strategy", self.strategy, STRATEGIES)
-        object.__setattr__(self, "devices", _device_types(self.devices))
+        object.__setattr__(self, "devices", device_types(self.devices))
         object.__setattr__(self, "level", _level(self.level))
+        object.__setattr__(self, "overrides", tuple(self.overrides))
+        object.__setattr__(self, "custom_kinds", frozenset(self.custom_kinds))
         self._check_machine()
         for override in self.overrides:
             self._check_kinds(override)
@@ -117,29 +125,64 @@ class Policy:
         """What a category means at this policy's level."""
         return Level(self.level).apply(category)
 
-    def with_allow(self, *kinds: str, name: str = "", scope: str = "", attribute: str = "") -> Policy:
+    def with_allow(
+        self,
+        *kinds: str | Iterable[str],
+        name: str = "",
+        scope: str = "",
+        layer: str | NamedLayer = "",
+        attribute: str = "",
+    ) -> Policy:
         """A copy in which these ops always run in 16 bits."""
-        return self._with(Category.ALLOW, kinds, name, scope, attribute)
+        return self._with(Category.ALLOW, kinds, layer, name=name, scope=scope, attribute=attribute)
 
-    def with_deny(self, *kinds: str, name: str = "", scope: str = "", attribute: str = "") -> Policy:
+    def with_deny(
+        self,
+        *kinds: str | Iterable[str],
+        name: str = "",
+        scope: str = "",
+        layer: str | NamedLayer = "",
+        attribute: str = "",
+    ) -> Policy:
         """A copy in which these ops stay float32, and infer and clear ops after them too."""
-        return self._with(Category.DENY, kinds, name, scope, attribute)
+        return self._with(Category.DENY, kinds, layer, name=name, scope=scope, attribute=attribute)
 
-    def with_infer(self, *kinds: str, name: str = "", scope: str = "", attribute: str = "") -> Policy:
+    def with_infer(
+        self,
+        *kinds: str | Iterable[str],
+        name: str = "",
+        scope: str = "",
+        layer: str | NamedLayer = "",
+        attribute: str = "",
+    ) -> Policy:
         """A copy in which these ops run in 16 bits unless they follow a deny op."""
-        return self._with(Category.INFER, kinds, name, scope, attribute)
+        return self._with(Category.INFER, kinds, layer, name=name, scope=scope, attribute=attribute)
 
-    def with_clear(self, *kinds: str, name: str = "", scope: str = "", attribute: str = "") -> Policy:
+    def with_clear(
+        self,
+        *kinds: str | Iterable[str],
+        name: str = "",
+        scope: str = "",
+        layer: str | NamedLayer = "",
+        attribute: str = "",
+    ) -> Policy:
         """A copy in which these ops do as their neighbours do."""
-        return self._with(Category.CLEAR, kinds, name, scope, attribute)
+        return self._with(Category.CLEAR, kinds, layer, name=name, scope=scope, attribute=attribute)
 
-    def with_keep(self, *kinds: str, name: str = "", scope: str = "", attribute: str = "") -> Policy:
+    def with_keep(
+        self,
+        *kinds: str | Iterable[str],
+        name: str = "",
+        scope: str = "",
+        layer: str | NamedLayer = "",
+        attribute: str = "",
+    ) -> Policy:
         """A copy in which these ops stay float32; unlike `with_deny`, ops after them are not affected."""
-        return self._with(Category.BARRIER, kinds, name, scope, attribute)
+        return self._with(Category.BARRIER, kinds, layer, name=name, scope=scope, attribute=attribute)
 
-    def with_custom(self, *kinds: str) -> Policy:
+    def with_custom(self, *kinds: str | Iterable[str]) -> Policy:
         """A copy that knows these kinds: declare ops of your own here before you put them on a list."""
-        return replace(self, custom_kinds=self.custom_kinds | frozenset(kinds))
+        return replace(self, custom_kinds=self.custom_kinds | frozenset(kinds_of(kinds)))
 
     def save(self, path: str | Path) -> Path:
         """Write the policy as JSON, for `load`; returns the path."""
@@ -197,8 +240,17 @@ class Policy:
         overrides = tuple(Override(category, kind) for kind, category in edits.items())
         return replace(policy, overrides=(*overrides, *policy.overrides), level=level)
 
-    def _with(self, category: Category, kinds: tuple[str, ...], name: str, scope: str, attribute: str) -> Policy:
-        new = Override.each(category, kinds, name=name, scope=scope, attribute=attribute)
+    def __repr__(self) -> str:
+        special = {"devices": ("GPU",), "custom_kinds": frozenset()}
+        default = {each.name: each.default for each in fields(self)} | special
+        changed = [name for name, value in default.items() if getattr(self, name) != value and name != "overrides"]
+        shown = [f"{name}={getattr(self, name)!r}" for name in changed if name != "level"]
+        level = [f"level={self.level_name!r}"] if "level" in changed else []
+        calls = "".join(f".{override.call}" for override in self.overrides)
+        return f"Policy({', '.join(shown + level)}){calls}"
+
+    def _with(self, category: Category, kinds: tuple[object, ...], layer: object, **selectors: str) -> Policy:
+        new = Override.each(category, kinds_of(kinds), layer=layer_name(layer), **selectors)
         return replace(self, overrides=(*self.overrides, *new))
 
     def _check_machine(self) -> None:
@@ -217,39 +269,41 @@ class Policy:
             )
 
     def _check_kinds(self, override: Override) -> None:
+        host = self.rule_set.host
         for kind in override.kinds:
-            if kind not in known_kinds() and kind not in self.custom_kinds:
-                raise PolicyError(
-                    f"TensorFlow has no op kind {kind!r}{_suggestion(kind, known_kinds())}. "
-                    f"If it is an op of your own, declare it first: policy.with_custom({kind!r})."
-                )
+            if kind in known_kinds(host) or kind in self.custom_kinds:
+                continue
+            unknown = f"{host} has no op kind {kind!r}{suggestion(kind, known_kinds(host))}"
+            if other := next((name for name, sets in RULE_SETS.items() if kind in known_kinds(_host(sets))), ""):
+                owner = _host(RULE_SETS[other])
+                raise PolicyError(f"{unknown}, but {owner} has: for its programs, take Policy(rules={other!r}).")
+            raise PolicyError(
+                f"{unknown}. "
+                f"If it is an op of your own, declare it first: policy.with_custom({kind!r}). "
+                f"For the ops of a layer, write layer={kind!r}."
+            )
 
 
-def choose(what: str, value: object, choices: Iterable[str]) -> None:
-    """Refuse a value that is not one of the choices, and say which is probably meant."""
-    if value not in (known := tuple(choices)):
-        raise PolicyError(f"Unknown {what} {value!r}{_suggestion(str(value), known)}: choose from {', '.join(known)}.")
+def _host(rules: Mapping[str, RuleSet]) -> str:
+    """Whose kinds the rules for both 16-bit dtypes list."""
+    return next(iter(rules.values())).host
 
 
-def _suggestion(word: str, known: Iterable[str]) -> str:
-    close = get_close_matches(word, known, n=1, cutoff=0.6) or [k for k in known if k.lower() == word.lower()]
-    return f" (did you mean {close[0]!r}?)" if close else ""
+def policy_or(policy: Policy | None, default: Policy) -> Policy:
+    """The policy that a caller gave, or the default one for None.
 
-
-def _device_types(devices: object) -> str | tuple[str, ...]:
-    if devices in (EVERY_DEVICE, MEASURED_DEVICES):
-        return str(devices)
-    if devices == "gpu":
-        return ("GPU",)
-    if (
-        isinstance(devices, tuple)
-        and devices
-        and all(isinstance(d, str) and re.fullmatch("[A-Z_]+", d) for d in devices)
-    ):
-        return devices
-    raise PolicyError(
-        f"Unknown devices {devices!r}: give 'gpu', 'all', 'measured', or device types such as ('GPU', 'CPU')."
-    )
+    Raises:
+        PolicyError: the caller gave something else, such as the name of a Keras dtype policy.
+    """
+    given: object = policy
+    if given is None:
+        return default
+    if isinstance(given, Policy):
+        return given
+    way_out = "Pass a mixdown.Policy, or nothing for the default one."
+    if isinstance(given, str) and given.startswith("mixed_"):
+        way_out = f"That is a dtype policy of Keras; here, write policy=mixdown.Policy(low={given[6:]!r})."
+    raise PolicyError(f"policy={given!r} is of type {type(given).__name__}. {way_out}")
 
 
 def _level(level: Level | str) -> Level:

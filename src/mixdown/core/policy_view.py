@@ -16,6 +16,7 @@ from mixdown.core.pricing import Prices, prices_of
 from mixdown.core.pricing.machines import MACHINES
 from mixdown.rules import Category, Traits
 from mixdown.rules.formats import FORMATS
+from mixdown.rules.layer_names import LayerScopes
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,15 @@ class PolicyView:
                 out[site] = self.policy.at_level(override.category)
         return out
 
+    def _listed_sites(self) -> list[tuple[int, Category]]:
+        """The sites that are on another list than their kind, unless an override names the kind."""
+        by_kind, graph = self.policy.rule_set.sites, self.graph
+        return [
+            (index, self.policy.at_level(by_kind[kind][site.attribute]))
+            for index, (site, kind) in enumerate(zip(graph.sites, graph.kinds, strict=True))
+            if kind in by_kind and site.attribute in by_kind[kind] and kind not in self._named
+        ]
+
     @cached_property
     def _listed(self) -> list[Category]:
         """The category of every site by its kind."""
@@ -51,11 +61,35 @@ class PolicyView:
             else listed.get(ops[site.op].kind, barrier)
             for site in self.graph.sites
         ]
+        for site, category in self._listed_sites():
+            out[site] = category
+        for site in self._last_sums(out):
+            out[site] = self.policy.at_level(Category.INFER)
         for site in self.bounded:
             out[site] = barrier
         for site in self.outer:
             out[site] = self.policy.at_level(Category.INFER)
         return out
+
+    def _last_sums(self, categories: Sequence[Category]) -> list[int]:
+        """Sums of derivatives that products read too, but that none depends on: gradients of biases, rounded once."""
+        graph, kinds = self.graph, self.graph.kinds
+        sums = [
+            index
+            for index, site in enumerate(graph.sites)
+            if site.role is Role.DERIVATIVE
+            and kinds[index] in self.traits.accumulated
+            and kinds[index] not in self._named
+        ]
+        if not sums:
+            return []
+        products = [site for site, its in enumerate(categories) if its is Category.ALLOW]
+        used = walk(products, graph.dependencies, [True] * len(categories))
+        passing = [kind in self.traits.passes for kind in kinds]
+        read = {
+            s for site in (*products, *walk(products, graph.predecessors, passing)) for s in graph.predecessors[site]
+        }
+        return [site for site in sums if site not in used and not read.isdisjoint(graph.predecessors[site])]
 
     @cached_property
     def _named(self) -> set[str]:
@@ -76,7 +110,8 @@ class PolicyView:
         """Pairs of a selection, such as a maximum, and a site that compares its result with its inputs."""
         graph, kinds = self.graph, self.graph.kinds
         selections = [site for site, kind in enumerate(kinds) if kind in self.traits.selections]
-        views = [kind in self.traits.views for kind in kinds] if selections else []
+        same = self.traits.views | self.traits.repeats
+        views = [kind in same for kind in kinds] if selections else []
         out = []
         for site in selections:
             given = {s for source in graph.predecessors[site] for s in graph.successors[source]} - {site}
@@ -127,11 +162,16 @@ class PolicyView:
             (out.update if override.category is Category.BARRIER else out.difference_update)(sites)
         return out
 
+    @cached_property
+    def scopes(self) -> LayerScopes:
+        """The scopes of the graph's ops, in which rules look for layers."""
+        return LayerScopes(op.name for op in self.graph.ops)
+
     def _matching(self, override: Override) -> list[int]:
         return [
             site
             for op in self.graph.ops
-            if override.matches(op.kind, op.name)
+            if override.matches(op.kind, op.name, self.scopes)
             for site in op.sites
             if override.attribute in ("", self.graph.sites[site].attribute)
         ]
@@ -160,6 +200,14 @@ class PolicyView:
         return prices_of(
             self.graph, self.traits, self.categories, self.supports, machine=self.machine, low=self.policy.low
         )
+
+    @cached_property
+    def byte_prices(self) -> Prices:
+        """What every choice moves, also where time decides."""
+        if self.machine is None:
+            return self.prices
+        low = self.policy.low
+        return prices_of(self.graph, self.traits, self.categories, self.supports, machine=None, low=low)
 
     @property
     def machine(self) -> Clock | None:
@@ -190,9 +238,9 @@ class PolicyView:
         return {*made, *walk(made, self.graph.successors, self.mask(Category.INFER, Category.CLEAR))}
 
     def _sums_for(self, ends: list[int]) -> set[int]:
-        """Fused additions whose result an allow op reads, through views at most."""
+        """Fused additions whose result an allow op reads, maybe through ops that only pass it on."""
         kinds = self.graph.kinds
-        views = walk(ends, self.graph.predecessors, [kind in self.traits.views for kind in kinds])
+        views = walk(ends, self.graph.predecessors, [kind in self.traits.passes for kind in kinds])
         read = {source for site in (*ends, *views) for source in self.graph.predecessors[site]}
         return {
             site

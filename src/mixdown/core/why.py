@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from mixdown.core.graph import Role
 from mixdown.core.paint import Paint, Stroke
 from mixdown.core.policy_view import PolicyView
+from mixdown.core.pricing.effort import BYTES, readable
 from mixdown.rules import Category
 
 History = Sequence[Sequence[Stroke]]
@@ -22,6 +23,8 @@ REASONS = {
     "match_loops": "it carries the same value as {causes}",
     "keep_tables_full": "it looks up rows of the variable that {causes} reads: the whole table would have to be cast",
     "keep_updates_full": "it computes the new value of a variable, on the way to {causes}: updates stay float32",
+    "guard": "it is computed for {causes} only, which would turn its rounding into a large error",
+    "meet": "{causes} reads the same value in float32, and what the two make of it meets again",
     "unite": "it must have the dtype of {causes}",
     "retarget": "it is a cast of your program, and all ops that read it, such as {causes}, are {low}",
     "must_gain": "the graph as a whole is predicted to gain too little",
@@ -92,14 +95,7 @@ def _cheapest(view: PolicyView, stroke: Stroke) -> str:
     return f"{low} would {verb} no less {where}, casts included{beside}"
 
 
-BYTES = (("GB", 10**9), ("MB", 10**6), ("kB", 10**3), ("bytes", 1))
 TIMES = (("ms", 10**9), ("us", 10**6), ("ns", 10**3), ("ps", 1))
-
-
-def readable(amount: int, units: Sequence[tuple[str, int]] = BYTES) -> str:
-    """An amount for people, in the unit that suits it."""
-    name, size = next(((name, size) for name, size in units if amount >= size), units[-1])
-    return f"{amount / size:.3g} {name}"
 
 
 def causes(view: PolicyView, strokes: History, site: int) -> tuple[int, ...]:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from mixdown.reports.model import Advice
 from mixdown.rules.layer_names import is_backward, layers
 
+BATCH = "batch size"
 BORDER = 256
 STEP = 8
 
@@ -34,6 +35,16 @@ class Product(NamedTuple):
 def is_good(size: int) -> bool:
     """Whether Tensor Cores are fast with a dimension of this size."""
     return size % STEP == 0 if size > BORDER else size.bit_count() == 1
+
+
+def better_size(dimension: str, size: int) -> int:
+    """The size to choose instead. A batch may become smaller, but a layer never: its sizes are what it can express."""
+    return nearest_good(size) if dimension == BATCH else next_good(size)
+
+
+def next_good(size: int) -> int:
+    """The smallest size from this one on that Tensor Cores are fast with."""
+    return -(-size // STEP) * STEP if size > BORDER else 1 << (size - 1).bit_length()
 
 
 def nearest_good(size: int) -> int:
@@ -61,7 +72,7 @@ def advise(names: Sequence[str], products: Iterable[Product]) -> tuple[Advice, .
             for key in known or [(layer, dimension, size)]:
                 found.setdefault(key, []).append(name)
     return tuple(
-        Advice(layer, dimension, size, nearest_good(size), tuple(dict.fromkeys(ops)))
+        Advice(layer, dimension, size, better_size(dimension, size), tuple(dict.fromkeys(ops)))
         for (layer, dimension, size), ops in found.items()
     )
 
@@ -101,11 +112,11 @@ def convolution(image: Shape, kernel: Shape, result: Shape, *, channels_first: b
     axis = 1 if channels_first else -1
     incoming = image[axis] if image else (kernel[-2] if kernel else None)
     outgoing = kernel[-1] if kernel else (result[axis] if result else None)
-    return (("batch size", batch), ("input channels", incoming), ("output channels", outgoing))
+    return ((BATCH, batch), ("input channels", incoming), ("output channels", outgoing))
 
 
 def _product(rows: Size, inner: Size, columns: Size) -> Dimensions:
-    return (("batch size", rows), ("input size", inner), ("output size", columns))
+    return ((BATCH, rows), ("input size", inner), ("output size", columns))
 
 
 def _last_two(shape: Shape, *, flip: bool) -> tuple[Size, Size]:

@@ -1,20 +1,30 @@
-"""Turns a plan into the rows of a report: `graph_report`."""
+"""Turns a plan into the rows of a report: `graph_report`.
+
+Functions get the names that they have in Python, with a number behind those that would be the same.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from mixdown.core import Paint, Plan
+from mixdown.core.clock import Clock
 from mixdown.core.paint import casts_of
+from mixdown.core.pricing.effort import effort_of
 from mixdown.core.pricing.machines import CAST_BYTES
 from mixdown.core.pricing.moved_bytes import is_known
 from mixdown.core.why import causes, reason
 from mixdown.reports.advice import Product, advise
 from mixdown.reports.model import CastRow, GraphReport, OpRow, SiteRow
+from mixdown.rules.layer_names import python_name
 
 KEPT = "kept"
 KEPT_REASON = "the session had it before the graph grew, and ops that a session has keep their dtype"
+_REGISTERED = re.compile(r"__(?:inference|forward|backward)_[^\s`.]+")
 
 
 class Facts(NamedTuple):
@@ -23,13 +33,16 @@ class Facts(NamedTuple):
     sources: Sequence[str] = ()  # per op, the line of the user's program that made it
     products: Sequence[Product] = ()
     paints: Sequence[Paint] = ()  # what each site has, where a session had to keep what it had before
+    machine: Clock | None = None  # the device to predict times for
 
 
 def graph_report(plan: Plan, name: str, kind: str, facts: Facts | None = None) -> GraphReport:
     """All decisions of a plan with their reasons, and the casts they need, as rows."""
     facts = facts or Facts()
-    ops = [_op_row(plan, index, inputs, facts) for index, inputs in enumerate(_inputs(plan))]
     paints = facts.paints or plan.paints
+    effort = effort_of(plan.view.byte_prices, paints)  # first: it has all shapes inferred at once
+    names = python_names([op.function for op in plan.graph.ops])
+    ops = [_op_row(plan, index, inputs, facts, names) for index, inputs in enumerate(_inputs(plan))]
     low = {site.op for site, paint in zip(plan.graph.sites, paints, strict=True) if paint is Paint.LOW}
     return GraphReport(
         name=name,
@@ -41,7 +54,19 @@ def graph_report(plan: Plan, name: str, kind: str, facts: Facts | None = None) -
         ops=tuple(ops),
         casts=tuple(_cast_row(plan, tensor, to) for tensor, to in casts_of(plan.graph, paints)),
         advice=advise([op.name for op in ops], [product for product in facts.products if product.op in low]),
+        effort=replace(effort, predicted=(plan.predicted(facts.machine),) if facts.machine else ()),
     )
+
+
+def python_names(functions: Sequence[str]) -> dict[str, str]:
+    """Functions by the names under which they are registered -> their names in Python, each one different."""
+    seen: Counter[str] = Counter()
+    out = {}
+    for function in dict.fromkeys(functions):
+        plain = python_name(function)
+        seen[plain] += 1
+        out[function] = plain if seen[plain] == 1 else f"{plain}#{seen[plain]}"
+    return out
 
 
 def _inputs(plan: Plan) -> list[tuple[int, ...]]:
@@ -54,15 +79,21 @@ def _inputs(plan: Plan) -> list[tuple[int, ...]]:
     return [tuple(sorted(sources)) for sources in found]
 
 
-def _op_row(plan: Plan, index: int, inputs: tuple[int, ...], facts: Facts) -> OpRow:
-    op = plan.graph.ops[index]
-    source = facts.sources[index] if facts.sources else ""
+def _op_row(plan: Plan, index: int, inputs: tuple[int, ...], facts: Facts, names: Mapping[str, str]) -> OpRow:
+    op, prices = plan.graph.ops[index], plan.view.byte_prices
     return OpRow(
-        op.name, op.kind, op.function, tuple(_site_row(plan, site, facts) for site in op.sites), inputs, source
+        op.name,
+        op.kind,
+        names[op.function],
+        tuple(_site_row(plan, site, facts, names) for site in op.sites),
+        inputs,
+        source=facts.sources[index] if facts.sources else "",
+        flops=plan.graph.work[index] if plan.graph.work else 0,
+        bytes=2 * sum(map(prices.low, op.sites)),
     )
 
 
-def _site_row(plan: Plan, site: int, facts: Facts) -> SiteRow:
+def _site_row(plan: Plan, site: int, facts: Facts, names: Mapping[str, str]) -> SiteRow:
     graph, stroke, paint = plan.graph, plan.strokes[site][-1], (facts.paints or plan.paints)[site]
     kept = stroke.paint is not paint  # a session cannot change the dtypes of ops that it has already run
     because = () if kept else causes(plan.view, plan.strokes, site)
@@ -71,10 +102,14 @@ def _site_row(plan: Plan, site: int, facts: Facts) -> SiteRow:
         dtype=_dtype(plan, paint),
         category=plan.view.categories[site].value,
         stage=KEPT if kept else stroke.stage,
-        reason=KEPT_REASON if kept else reason(plan.view, plan.strokes, site),
+        reason=KEPT_REASON if kept else _renamed(reason(plan.view, plan.strokes, site), names),
         because=tuple(graph.sites[cause].op for cause in because),
         because_of=tuple(graph.ops[graph.sites[cause].op].sites.index(cause) for cause in because),
     )
+
+
+def _renamed(reason: str, names: Mapping[str, str]) -> str:
+    return _REGISTERED.sub(lambda found: names.get(found[0], found[0]), reason) if "__" in reason else reason
 
 
 def _cast_row(plan: Plan, index: int, to: Paint) -> CastRow:

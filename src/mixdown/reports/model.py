@@ -12,6 +12,7 @@ from itertools import zip_longest
 from operator import add
 from typing import Any, Self
 
+from mixdown.core.pricing.effort import Effort
 from mixdown.errors import ReportError
 from mixdown.rules.layer_names import layers
 from mixdown.untrusted.typed import read_document
@@ -43,6 +44,8 @@ class OpRow:
     sites: tuple[SiteRow, ...]
     inputs: tuple[int, ...] = ()  # indices of the ops whose float32 values it reads
     source: str = ""  # the user's line that made it, if the graph records it
+    flops: int = 0  # of a matrix product or convolution: its multiplications and additions
+    bytes: int = 0  # that it moves in float32
 
     @property
     def label(self) -> str:
@@ -73,13 +76,16 @@ class Advice:
 
 @dataclass(frozen=True)
 class Totals:
-    """How many ops there are, how many of them run in 16 bits, and the casts behind them."""
+    """How many ops there are, how many of them run in 16 bits, the casts behind them, and how much work they do."""
 
     ops: int = 0
     low_ops: int = 0
     casts: int = 0
     bytes: int = 0  # of the casts whose size is known
     unsized_casts: int = 0
+    flops: int = 0
+    low_flops: int = 0
+    float32_bytes: int = 0
 
     def __add__(self, other: Totals) -> Totals:
         return Totals(*map(add, vars(self).values(), vars(other).values()))
@@ -98,6 +104,10 @@ class GraphReport:
     ops: tuple[OpRow, ...] = ()
     casts: tuple[CastRow, ...] = ()
     advice: tuple[Advice, ...] = ()
+    effort: Effort = field(default_factory=Effort)  # of one run
+
+    def __repr__(self) -> str:
+        return f"<GraphReport {self.name!r}: {self.kind}, {len(self.low_ops)} of {len(self.ops)} ops in 16 bits>"
 
     @property
     def low_ops(self) -> list[OpRow]:
@@ -110,25 +120,35 @@ class GraphReport:
         return sum(self._per_op(), Totals())
 
     def by_kind(self) -> dict[str, Totals]:
-        """The numbers of every kind of op, the most frequent first."""
+        """The numbers of every kind of op, that with the most work first."""
         return self._grouped([op.kind for op in self.ops])
 
     def by_layer(self) -> dict[str, Totals]:
-        """The numbers of every layer, that with the most ops first; gradients count for the layer they belong to."""
+        """The numbers of every layer, that with the most work first; gradients count for the layer they belong to."""
         return self._grouped(layers([op.name for op in self.ops]))
 
     def _grouped(self, groups: Sequence[str]) -> dict[str, Totals]:
         out: dict[str, Totals] = {}
         for group, one in zip(groups, self._per_op(), strict=True):
             out[group] = out.get(group, Totals()) + one
-        return dict(sorted(out.items(), key=lambda item: (-item[1].ops, item[0])))
+        return dict(sorted(out.items(), key=_by_work))
 
     def _per_op(self) -> list[Totals]:
         """Per op, itself and the casts of its outputs."""
-        out = [Totals(1, int(any(site.dtype == self.low for site in op.sites))) for op in self.ops]
+        out = [self._of_op(op) for op in self.ops]
         for cast in self.casts:
             out[cast.op] += Totals(casts=1, bytes=cast.bytes or 0, unsized_casts=int(cast.bytes is None))
         return out
+
+    def _of_op(self, op: OpRow) -> Totals:
+        low = [site.dtype == self.low for site in op.sites]
+        low_flops = op.flops if low and low[0] else 0
+        return Totals(1, int(any(low)), flops=op.flops, low_flops=low_flops, float32_bytes=op.bytes)
+
+
+def _by_work(item: tuple[str, Totals]) -> tuple[int, int, int, str]:
+    name, totals = item
+    return -totals.flops, -totals.float32_bytes, -totals.ops, name
 
 
 @dataclass(frozen=True)

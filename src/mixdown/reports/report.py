@@ -6,7 +6,9 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TextIO
 
+from mixdown.core.pricing.effort import Effort
 from mixdown.reports.model import GraphReport, ReportData
+from mixdown.reports.rendering.notebook import notebook
 from mixdown.reports.rendering.page import page
 from mixdown.reports.rendering.text import show, text
 from mixdown.untrusted.escaped import escaped
@@ -17,6 +19,15 @@ class Report(ReportData):
 
     def __str__(self) -> str:
         return text(self)
+
+    def __repr__(self) -> str:
+        flops, low = (sum(getattr(graph.effort, name) for graph in self.graphs) for name in ("flops", "low_flops"))
+        work = f", {Effort(flops, low).share} of the matrix arithmetic in 16 bits" if flops else ""
+        return escaped(f"<Report {self.title!r}: graphs {len(self.graphs)}{work}>")
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the page, or if that is large, the first lines and how to get it."""
+        return notebook(self)
 
     def show(self, file: TextIO | None = None) -> None:
         """Print it: with rich on a terminal, if that is installed, and as plain text elsewhere."""

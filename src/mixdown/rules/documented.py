@@ -47,6 +47,7 @@ _RULES = RuleSet(
     bounded_exponentials_are_safe=True,
     keeps_exact=True,
     infer_follows_low=False,  # it made a plan depend on the order of nodes, and put the weight update into 16 bits
+    readers_that_meet_agree=False,
     traits=TRAITS,
     variables=VARIABLES,
 )

@@ -1,6 +1,7 @@
 """The shape of a rule set: four disjoint lists of op kinds, four switches, and what else a host says of its kinds."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
 from types import MappingProxyType
@@ -35,10 +36,16 @@ class RuleSet:
     """What 16 bits would ruin stays full (`mixdown.core.exactness`); a product that sums over nothing is infer."""
     infer_follows_low: bool
     """An infer op directly after a low op, and after no denied one, is low too, even if no allow op follows it."""
+    readers_that_meet_agree: bool
+    """Readers of one value whose results meet again in a full op are full if one of them is."""
     traits: Traits
     """What the kinds of the host do to memory and to variables."""
     variables: ListVariables
     """The environment variables by which a user edits the lists."""
+    host: str = "TensorFlow"
+    """Whose kinds these are."""
+    sites: Mapping[str, Mapping[str, Category]] = field(default_factory=dict)
+    """Kind -> attribute -> category, where one site of an op is on another list than its kind."""
 
     def __post_init__(self) -> None:
         lists = {"allow": self.allow, "deny": self.deny, "infer": self.infer, "clear": self.clear}

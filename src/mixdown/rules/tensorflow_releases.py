@@ -98,6 +98,7 @@ _rules = partial(
     RuleSet,
     frozen_lists_stop_taint=True,
     bounded_exponentials_are_safe=False,
+    readers_that_meet_agree=False,
     keeps_exact=False,
     traits=TRAITS,
     variables=VARIABLES,

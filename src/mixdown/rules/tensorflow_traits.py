@@ -11,6 +11,8 @@ _LOOKS_AT_SHAPES = kinds("Rank Shape ShapeN Size")
 
 _COSTLY = kinds("Cos Elu Erf Erfc Exp Expm1 Log Log1p Pow Selu Sigmoid Sin Softplus Tanh")
 
+_VIEWS = kinds("EnsureShape ExpandDims Identity IdentityN PreventGradient Reshape Snapshot Squeeze StopGradient")
+
 TRAITS = Traits(
     looks_at_shapes=_LOOKS_AT_SHAPES,
     moves_nothing=_LOOKS_AT_SHAPES
@@ -18,7 +20,8 @@ TRAITS = Traits(
         EnsureShape Enter Exit ExpandDims Identity IdentityN Merge NextIteration PreventGradient Reshape Snapshot
         Squeeze StopGradient Switch
     """),
-    views=kinds("EnsureShape ExpandDims Identity IdentityN PreventGradient Reshape Snapshot Squeeze StopGradient"),
+    views=_VIEWS,
+    repeats=frozenset(),  # derivatives of a maximum reshape it only
     costly=_COSTLY,
     elementwise=_COSTLY
     | kinds("""
@@ -35,6 +38,9 @@ TRAITS = Traits(
     epilogues=kinds("BiasAdd BiasAddV1"),
     selections=kinds("Max MaxPool MaxPool3D MaxPoolV2 Min"),
     sums=kinds("Add AddN AddV2"),
+    accumulated=frozenset(),  # gradients of biases are a kind of their own here, and on the infer list
+    passes=_VIEWS,
+    steep=frozenset(),  # softmax and cross-entropy are ops of their own here
     products=kinds("BatchMatMul BatchMatMulV2 BatchMatMulV3 Einsum MatMul"),
     scales=kinds("Div DivNoNan Inv Mul MulNoNan RealDiv Reciprocal"),
     whole=kinds("Add AddN AddV2 FloorDiv Mul Prod Sub"),

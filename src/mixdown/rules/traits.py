@@ -15,12 +15,16 @@ class Traits:
     looks_at_shapes: frozenset[str]  # read the shape of a value only
     moves_nothing: frozenset[str]  # return their input's buffer, or look at its shape only
     views: frozenset[str]  # return the value they are given, in another shape at most
+    repeats: frozenset[str]  # return the values they are given, each several times
     costly: frozenset[str]  # element-wise, and too expensive for a compiler to compute twice
     elementwise: frozenset[str]  # fused by a compiler with their neighbours on both sides
     reductions: frozenset[str]  # fused by a compiler with what comes before them
     epilogues: frozenset[str]  # absorbed by the library call before them
     selections: frozenset[str]  # return one of the values they are given; derivatives look for that very value again
     sums: frozenset[str]
+    accumulated: frozenset[str]  # sums that are accumulated in float32 whatever they read
+    passes: frozenset[str]  # pass a sum on to the product that reads it
+    steep: frozenset[str]  # turn a small error into a large one: what only they read stays full
     products: frozenset[str]  # of matrices, unless they sum over nothing
     scales: frozenset[str]  # multiply or divide
     whole: frozenset[str]  # make integers of integers

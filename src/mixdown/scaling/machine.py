@@ -11,14 +11,16 @@ a host, which passes its own `where`. So the tests of this file are the tests of
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf, isfinite
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, NamedTuple
+
+from mixdown.errors import WrongTypeError
 
 Number = Any  # a Python, NumPy or host number: the machine uses + * / comparisons and the `where` it is given
 Where = Callable[[Number, Number, Number], Number]  # where(condition, if_true, if_false)
 
-LARGEST_SCALE = 2.0**127
-"""The largest power of two a float32 holds: growth stops before the scaled loss could only be inf."""
+LARGEST_SCALE = (2.0 - 2.0**-23) * 2.0**127
+"""The largest float32: growth stops before the scale itself could only be inf, as TensorFlow's does."""
 
 SMALLEST_SCALE = 2.0**-126
 """The smallest normal float32: anything smaller is flushed to 0 on most devices."""
@@ -29,7 +31,7 @@ SMALLEST_MULTIPLIER = 1.0 + 2.0**-23
 
 @dataclass(frozen=True, slots=True)
 class Law:
-    """The constants of a loss scale, checked when it is made: TypeError or ValueError names the one that is wrong."""
+    """The constants of a loss scale, checked when it is made: the error names the one that is wrong."""
 
     initial: float = 2.0**15  # the scale of the first step
     increment_period: int = 2000  # good steps in a row before the scale grows
@@ -45,15 +47,20 @@ class Law:
             object.__setattr__(self, name, positive_integer(name, getattr(self, name)))
         self._check_ranges()
 
+    @property
+    def described(self) -> str:
+        """The law in a few words."""
+        if self.floor == self.ceiling:
+            return f"fixed scale {self.initial:g}"
+        return f"dynamic scale from {self.initial:g}, growing every {self.increment_period} finite steps"
+
     def _check_ranges(self) -> None:
         if self.multiplier < SMALLEST_MULTIPLIER:
             raise ValueError(f"multiplier must be greater than 1, got {self.multiplier}: the scale could never grow.")
         if self.floor < SMALLEST_SCALE:
             raise ValueError(f"floor must be at least 2**-126, got {self.floor}: a smaller scale is flushed to 0.")
         if self.ceiling > LARGEST_SCALE:
-            raise ValueError(
-                f"ceiling must be at most 2**127, got {self.ceiling}: a larger scale makes every loss inf."
-            )
+            raise ValueError(f"ceiling must be at most 3.4028234e38, got {self.ceiling}: no float32 is larger.")
         if not self.floor <= self.initial <= self.ceiling:
             raise ValueError(
                 f"the initial scale must lie between floor and ceiling, got {self.initial} outside "
@@ -110,10 +117,18 @@ def at_least(floor: float, scale: Number, where: Where) -> Number:
     return where(scale > floor, scale, floor)
 
 
+def divided(numbers: Number, scale: Number, cast: Callable[[Number, str], Number]) -> Number:
+    """Numbers of a host, such as a gradient, over the scale, in their own dtype; `cast` is the host's."""
+    # Divided, not multiplied by 1/scale: 1/2**127 is subnormal and flushed to 0. In float32 at least: a scale
+    # above 65504 is inf in float16.
+    wide = "float64" if "float64" in str(numbers.dtype) else "float32"
+    return cast(cast(numbers, wide) / cast(scale, wide), numbers.dtype)
+
+
 def positive_real(name: str, value: object) -> float:
     """The value as a float, refused unless it is a finite number above zero."""
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"{name} must be a number, got {value!r} of type {type(value).__name__}.")
+        raise WrongTypeError(f"{name} must be a number, got {value!r} of type {type(value).__name__}.")
     number = as_float(value)
     if not isfinite(number) or number <= 0:
         raise ValueError(f"{name} must be finite and greater than 0, got {value}.")
@@ -129,9 +144,9 @@ def as_float(value: Real) -> float:
 
 
 def positive_integer(name: str, value: object) -> int:
-    """The value as an int, refused unless it is a whole number above zero."""
-    if isinstance(value, bool) or not isinstance(value, Integral):
-        raise TypeError(f"{name} must be a whole number, got {value!r} of type {type(value).__name__}.")
-    if value < 1:
+    """The value as an int, refused unless it is a whole number above zero; 2.0 is one."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not as_float(value).is_integer():
+        raise WrongTypeError(f"{name} must be a whole number, got {value!r} of type {type(value).__name__}.")
+    if (number := int(as_float(value))) < 1:
         raise ValueError(f"{name} must be at least 1, got {value}.")
-    return int(value)
+    return number

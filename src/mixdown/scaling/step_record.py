@@ -122,6 +122,6 @@ class Single(float):
 
 
 def rounded(value: float) -> float:
-    """The nearest float32, as a plain float."""
+    """The nearest float32, as a plain float; inf beyond the largest."""
     (nearest,) = unpack("f", pack("f", value))
     return float(nearest)

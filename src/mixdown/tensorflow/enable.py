@@ -5,46 +5,42 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import tensorflow as tf
 
 from mixdown.core import Policy
+from mixdown.core.policy import policy_or
+from mixdown.errors import WrongTypeError
+from mixdown.keras3.dtype_policies import refuse_mixed_policy
 from mixdown.messages import warn
+from mixdown.scaling.misuse import watch
 from mixdown.tensorflow.calls import active_policy
 from mixdown.tensorflow.install import install
 from mixdown.tensorflow.loss_scaling.loss_scale import LossScale
-from mixdown.tensorflow.loss_scaling.misuse import watch
-from mixdown.tensorflow.loss_scaling.optimizers import LossScaleOptimizer
+from mixdown.tensorflow.loss_scaling.optimizers import LossScaleOptimizer, home_of, what_came
 from mixdown.tensorflow.loss_scaling.optimizers.v1 import MixedPrecisionLossScaleOptimizer
-from mixdown.tensorflow.machine.gates import mixed_keras_policy
+from mixdown.tensorflow.runtime.private import loss_scale_wrappers
 from mixdown.tensorflow.sessions import hook
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def enable_mixed_precision_graph_rewrite(
     opt: Any, loss_scale: float | str | LossScale = "dynamic", *, policy: Policy | None = None
 ) -> Any:
-    """Run the safe, expensive ops of every tf.function and session from now on in 16 bits, and scale the loss.
+    """Run every tf.function and session from now on in mixed precision: `mixdown.choose_host` says what is asked.
 
     Args:
-        opt: a Keras 3, tf_keras or `tf.compat.v1.train` optimizer. Train with the one that is returned.
-        loss_scale: a number, "dynamic", or a `LossScale`.
-        policy: what may run in 16 bits, and where; the default policy if None.
+        opt: a Keras 3 optimizer on TensorFlow's backend, or one of tf_keras or `tf.compat.v1.train`.
+        loss_scale: see there.
+        policy: see there.
 
     Returns:
-        The optimizer, wrapped so that small gradients do not vanish in 16 bits and bad steps are skipped.
-
-    Raises:
-        ValueError: a mixed Keras dtype policy is set, or `opt` is wrapped already.
-        TypeError: `opt` is not an optimizer.
-        MixdownError: this TensorFlow is not one that mixdown can put its hooks into.
+        The optimizer, wrapped.
     """
-    policy = policy or Policy()
-    if conflict := mixed_keras_policy():
-        raise ValueError(
-            f"The dtype policy {conflict} is set for all layers: it and the rewrite cannot both choose precisions. "
-            f"Set the policy 'float32' again, or do not enable the rewrite."
-        )
+    policy = policy_or(policy, Policy())
+    refuse_mixed_policy()
     if tf.inside_function():
         warn(
             "Mixed precision is being enabled inside a tf.function, where this line runs only while the function is "
@@ -60,9 +56,7 @@ def enable_mixed_precision_graph_rewrite(
 
 
 def disable_mixed_precision_graph_rewrite() -> None:
-    """Run functions and new sessions in float32 again. Wrapped optimizers stay wrapped."""
-    if not switch.on:
-        warn("Mixed precision is not enabled: there is nothing to disable.")
+    """Run functions and new sessions in float32 again, if they do not already. Wrapped optimizers stay wrapped."""
     switch.set(on=False, policy=None)
 
 
@@ -73,18 +67,29 @@ def rewriting(policy: Policy | None = None) -> Iterator[None]:
     Args:
         policy: what may run in 16 bits, and where; the default policy if None.
     """
-    policy = policy or Policy()
+    policy = policy_or(policy, Policy())
     install()
     with active_policy.scope(policy if active_policy.has_effect(policy) else None):
         yield
 
 
-def rewrite(policy: Policy | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+@overload
+def rewrite(policy: Policy | None = None) -> Callable[[Function], Function]: ...
+@overload
+def rewrite(policy: Function) -> Function: ...
+def rewrite(policy: Any = None) -> Any:
     """Decorate one function, by preference a tf.function: its calls run in mixed precision, others do not.
 
     Args:
-        policy: what may run in 16 bits, and where; the default policy if None.
+        policy: what may run in 16 bits, and where; the default policy if None. `@mixdown.rewrite` without brackets is
+            the same as `@mixdown.rewrite()`.
+
+    Returns:
+        The decorator, or the decorated function if there were no brackets.
     """
+    if callable(policy):
+        return rewrite()(policy)
+    chosen = policy_or(policy, Policy())
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
@@ -94,7 +99,7 @@ def rewrite(policy: Policy | None = None) -> Callable[[Callable[..., Any]], Call
                     f"{getattr(function, '__name__', function)} is decorated with mixdown.rewrite, but called inside "
                     f"another tf.function: decorate the outermost one."
                 )
-            with rewriting(policy):
+            with rewriting(chosen):
                 return function(*args, **kwargs)
 
         return call
@@ -118,7 +123,30 @@ switch = Switch()
 
 def _wrap(opt: Any, loss_scale: float | str | LossScale) -> Any:
     if isinstance(opt, LossScale):
-        raise TypeError("The first argument is the optimizer, the second the loss scale: a LossScale came first.")
+        raise WrongTypeError("The first argument is the optimizer, the second the loss scale: a LossScale came first.")
+    if wrap := _registered_wrapper(opt):
+        return wrap(opt, loss_scale)
     if isinstance(opt, tf.compat.v1.train.Optimizer):
         return MixedPrecisionLossScaleOptimizer(opt, loss_scale)
+    if home_of(opt) is None:  # programs may look for TensorFlow's words
+        kinds = "a tf.train.Optimizer or a tf.keras.optimizers.Optimizer"
+        raise WrongTypeError(f'"opt" must be an instance of {kinds}, but {what_came(opt)}')
     return LossScaleOptimizer(opt, loss_scale)
+
+
+def _registered_wrapper(opt: Any) -> Callable[..., Any] | None:
+    """The function with which another library wraps this optimizer, if it registered one with TensorFlow.
+
+    As in TensorFlow, the class that was registered first decides; mixdown takes the place of TensorFlow and tf_keras.
+    """
+    others = [pair for pair in loss_scale_wrappers.values() if not pair[1].__module__.startswith(LIBRARIES)]
+    for _, wrapper in others:
+        if isinstance(wrapper, type) and isinstance(opt, wrapper):
+            again = f'"opt" must not already be an instance of a {wrapper.__name__}.'
+            raise ValueError(f"{again} Pass the optimizer it wraps.")  # noqa: TRY004 - as documented
+    found: Any = next((pair for kind, pair in loss_scale_wrappers.items() if isinstance(opt, kind)), None)
+    return found[0] if found in others else None
+
+
+LIBRARIES = ("tensorflow.", "tf_keras.", "keras.")
+"""Where the wrappers are defined that mixdown's own replace."""

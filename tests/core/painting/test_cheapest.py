@@ -20,14 +20,16 @@ from mixdown.core.paint import casts_of
 from mixdown.core.painting.cut import Problem
 from mixdown.core.painting.min_cut import SINK, SOURCE, Network
 from mixdown.core.painting.strategies import STRATEGIES
-from mixdown.rules import RULE_SETS
+from mixdown.rules import rule_sets_for
 
 if TYPE_CHECKING:
     from mixdown.core.paint import Canvas
 
 MOST_FREE, FEWER_FREE = 16, 10
 plans = st.builds(
-    make_plan, graphs(), st.builds(Policy, strategy=st.just("optimal"), rules=st.sampled_from(sorted(RULE_SETS)))
+    make_plan,
+    graphs(),
+    st.builds(Policy, strategy=st.just("optimal"), rules=st.sampled_from(rule_sets_for("TensorFlow"))),
 )
 
 
@@ -81,7 +83,7 @@ def partly_compiled(draw: st.DrawFn) -> Plan:
     graph = draw(graphs())
     compiled = draw(st.lists(st.booleans(), min_size=len(graph.ops), max_size=len(graph.ops)))
     ops = tuple(op._replace(compiled=its) for op, its in zip(graph.ops, compiled, strict=True))
-    return make_plan(replace(graph, ops=ops), Policy(rules=draw(st.sampled_from(sorted(RULE_SETS)))))
+    return make_plan(replace(graph, ops=ops), Policy(rules=draw(st.sampled_from(rule_sets_for("TensorFlow")))))
 
 
 @settings(max_examples=300, deadline=None)

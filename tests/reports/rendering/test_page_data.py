@@ -34,9 +34,15 @@ def unpacked(graph: dict[str, Any]) -> tuple[OpRow, ...]:
 
     return tuple(
         OpRow(
-            name, strings[kind], strings[function], tuple(site(*each) for each in sites), tuple(inputs), strings[source]
+            name,
+            strings[kind],
+            strings[function],
+            tuple(site(*each) for each in sites),
+            tuple(inputs),
+            strings[source],
+            *work,
         )
-        for name, kind, function, source, inputs, sites in graph["ops"]
+        for name, kind, function, source, inputs, sites, *work in graph["ops"]
     )
 
 

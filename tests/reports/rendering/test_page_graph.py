@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 from tests.reports.rendering.browser import Browser, headless, needs_chromium
 from tests.reports.samples import many, plan, sample
 
+from mixdown.core import Policy
 from mixdown.reports import Report
+from mixdown.reports.model import GraphReport, OpRow, SiteRow
 from mixdown.reports.rendering.page import page
 
 if TYPE_CHECKING:
@@ -67,16 +70,95 @@ def test_summary_has_the_numbers_of_the_report(browser: Browser) -> None:
     browser.open(page(report))
     graphs = report.graphs
     assert browser.text("#title") == report.title
-    assert number(browser.text("#summary-low")) == sum(len(graph.low_ops) for graph in graphs)
-    assert number(browser.text("#summary-ops")) == sum(len(graph.ops) for graph in graphs)
+    effort = graphs[0].effort
+    assert browser.text("#summary .lead") == "100 % of the matrix arithmetic runs in float166 MFLOP of 6 MFLOP"
+    assert browser.text("#summary-bytes") == f"{effort.bytes / effort.float32_bytes:.2f} \N{MULTIPLICATION SIGN}"
+    assert tile(browser, "predicted") == [
+        "Predicted for A100",
+        "2.00 \N{MULTIPLICATION SIGN} as fast",
+        "2 ms, float32 4 ms; a guess",
+    ]
+    assert tile(browser, "ops") == [
+        "Ops in 16 bits",
+        str(len(graphs[0].low_ops)),
+        f"of {len(graphs[0].ops)} float32 ops",
+    ]
     assert number(browser.text("#summary-casts")) == sum(len(graph.casts) for graph in graphs)
-    assert browser.text("#summary-bytes") == "6.1 MB"
+    assert tile(browser, "casts")[2] == "moving 6.1 MB, 1 of unknown shape"
     assert number(browser.text("#summary-skipped")) == 3
     assert number(browser.text("#summary-scale")) == 16384
     assert browser.text("#summary-policy") == "float16"
     assert browser.text("#summary-versions") == "mixdown 1.2.3"
     assert browser.texts("#summary .warning") == list(report.warnings)
     assert browser.texts("#summary p.muted[role=note]") == list(report.notes)
+
+
+def tile(browser: Browser, name: str) -> list[str]:
+    """Title, value and note of a tile of the summary."""
+    parts = "[...document.getElementById(arguments[0]).closest('.tile').querySelectorAll('dt, span')]"
+    return list(browser.script(f"return {parts}.map((part) => part.textContent)", f"summary-{name}"))
+
+
+def test_arithmetic_that_is_not_all_16_bit_is_told_in_per_cent(browser: Browser) -> None:
+    browser.open(page(sample(Policy().with_keep(name="head/MatMul"))))
+    assert browser.text("#summary-share") == "67 %"
+
+
+def test_the_page_opens_with_the_graph_that_has_the_most_work(browser: Browser) -> None:
+    report = sample()
+    browser.open(page(replace(report, graphs=report.graphs[::-1])))
+    assert browser.text("#summary-share") == "100 %"
+    assert "encoder" in browser.texts("#tree .row-name")
+
+
+def training(*names: str) -> Report:
+    """A model `net` of two layers inside a function, its gradients, and an optimizer of two variables."""
+    site = SiteRow("T", "float16", "allow", "seed", "")
+    rows = [
+        *((f"net/{layer}/MatMul", "MatMul", 100, 10) for layer in ("one", "two")),
+        *((f"net/{layer}/BiasAdd", "BiasAdd", 0, 5) for layer in ("one", "two")),
+        *((f"gradient_tape/net/{layer}/MatMul", "MatMul", 200, 10) for layer in ("one", "two")),
+        ("adam/Sub", "Sub", 0, 500),
+        ("adam/AssignSubVariableOp", "AssignSubVariableOp", 0, 500),
+        *((name, "Mul", 0, 1) for name in names),
+    ]
+    ops = tuple(OpRow(name, kind, "step", (site,), flops=flops, bytes=moved) for name, kind, flops, moved in rows)
+    return Report("training", graphs=(GraphReport("g", "function", "float16", True, "", ops=ops),))  # noqa: FBT003 - GraphReport names it
+
+
+def test_the_tree_starts_open_at_the_layers_and_the_optimizer_is_one_closed_block(browser: Browser) -> None:
+    browser.open(page(training("a", "b")))
+    rows = browser.texts("#tree .row-name")
+    assert rows[:4] == ["ƒ step", "net", "one", "two"]
+    assert rows[-1] == "adam"
+    browser.click("#tree .row")  # zooms in to the function
+    click_box(browser, "adam")
+    assert browser.text(".crumbs [aria-current]") == "adam"  # no op was hit: the block is one cell
+
+
+def test_the_area_of_the_map_is_bytes_or_arithmetic(browser: Browser) -> None:
+    browser.open(page(training()))
+    tree = browser.script(
+        "return [...document.querySelectorAll('#tree .row')].find((row) => /step/.test(row.textContent))"
+    )
+    tree.click()
+    browser.settle()
+    assert browser.texts(".map-name")[0] == "adam"
+    browser.click("input[name=area][value=flops] + span")
+    assert browser.texts(".map-name") == ["gradient_tape/net", "net"]  # the optimizer multiplies no matrices
+
+
+def test_search_lists_the_forward_pass_before_the_gradients(browser: Browser) -> None:
+    browser.open(page(training()))
+    search(browser, "matmul")
+    found = browser.texts("#search-results .name")
+    assert [name.startswith("gradient_tape") for name in found] == [False, False, True, True]
+
+
+def test_reasons_that_a_user_can_change_come_first(browser: Browser) -> None:
+    browser.open(page(sample()))
+    reasons = browser.texts("#op-panel .bar-label")
+    assert reasons.index("it follows a denied op (Exp)") < reasons.index("Lgamma is on no list")
 
 
 def test_scopes_are_collapsed_first_and_open_on_a_click(browser: Browser) -> None:
@@ -147,17 +229,27 @@ def test_links_lead_from_op_to_op_and_back(browser: Browser) -> None:
     assert browser.text("#op-name") == "encoder/out/Sigmoid"
 
 
-def test_a_click_on_a_cell_of_the_map_opens_its_op(browser: Browser) -> None:
+def click_box(browser: Browser, name: str) -> None:
+    """Click into the middle of a box of the map."""
     from selenium.webdriver import ActionChains  # noqa: PLC0415 - selenium is optional
 
-    browser.open(page(sample()))
-    middle = browser.script("""
-        const box = [...document.querySelectorAll(".map-button")].find((each) => each.textContent === "wq");
+    middle = browser.script(
+        """
+        const named = (each) => (each.querySelector(".map-name") || each).textContent === arguments[0];
+        const box = [...document.querySelectorAll(".map-button")].find(named);
+        box.scrollIntoView({block: "center"});
         const {left, top, width, height} = box.getBoundingClientRect();
-        return [Math.round(left + width / 2), Math.round(top + height / 2)]""")
+        return [Math.round(left + width / 2), Math.round(top + height / 2)]""",
+        name,
+    )
     ActionChains(browser.driver).move_by_offset(*middle).click().perform()
     ActionChains(browser.driver).move_by_offset(-middle[0], -middle[1]).perform()
     browser.settle()
+
+
+def test_a_click_on_a_cell_of_the_map_opens_its_op(browser: Browser) -> None:
+    browser.open(page(sample()))
+    click_box(browser, "wq")
     assert browser.text("#op-name") == "wq"
 
 
@@ -248,7 +340,7 @@ def test_a_report_of_nothing_says_so(browser: Browser) -> None:
 
 def test_thirteen_thousand_ops_can_be_searched_and_opened(browser: Browser) -> None:
     browser.open(page(many(13_000)))
-    assert browser.text("#summary-ops") == "13,000"
+    assert tile(browser, "ops")[1] == "13,000"
     search(browser, "block_1299 dense_7")
     assert browser.texts("#search-results .name") == ["model/block_1299/dense_7/MatMul"]
     browser.press(ENTER)

@@ -248,3 +248,17 @@ def test_no_part_is_wider_than_the_screen(browser: Browser, width: int) -> None:
         browser.click(f"#tab-{part}")
         assert browser.one(f"#panel-{part}").is_displayed()
         assert browser.script("return document.documentElement.scrollWidth") <= width
+
+
+def test_the_page_works_inside_the_cell_of_a_notebook(browser: Browser) -> None:
+    cell = f"<!doctype html><script>performance.mark('mixdown-ready')</script>{sample()._repr_html_()}"
+    browser.open(cell)
+    browser.driver.switch_to.frame(browser.one("iframe"))
+    try:
+        browser.settle()
+        assert browser.text("#summary-share") == "100 %"
+        browser.click("#search")
+        browser.press("head/MatMul", "\ue007")
+        assert browser.text("#op-name") == "head/MatMul"
+    finally:
+        browser.driver.switch_to.default_content()

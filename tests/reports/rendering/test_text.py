@@ -9,8 +9,10 @@ from dataclasses import replace
 import pytest
 from tests.reports.samples import plan, sample, step_graph
 
+from mixdown.core import Policy
 from mixdown.reports import Report
 from mixdown.reports.model import GraphReport, OpRow, ScalerReport, SiteRow
+from mixdown.reports.rendering.obstacles import obstacles
 from mixdown.reports.rendering.text import show, text
 
 HOSTILE = "\x1b]0;owned\x07\x1b[31m\u202e[bold red]x[/]\r\n"
@@ -85,6 +87,33 @@ def test_one_graph_is_told_in_full() -> None:
     assert f"{low} of {ops} float32 ops run in float16, with {casts} casts" in words
     assert "  encoder/attention  " in words
     assert "encoder/query  output size  1001  1000" in words
+
+
+def test_the_work_of_a_graph_comes_before_its_ops() -> None:
+    graph = step_graph()
+    lines = text(Report("r", graphs=(graph,))).splitlines()
+    effort = graph.effort
+    assert lines[1] == "100 % of the matrix arithmetic runs in float16: 6 MFLOP of 6 MFLOP a run."
+    assert lines[2].startswith(f"Bytes moved: {effort.bytes / effort.float32_bytes:.2f} of float32 (")
+    assert lines[3].startswith("Predicted for A100 (a guess): float32 4 ms, mixed 2 ms a run")
+    assert " float32 ops run in float16, with " in lines[4]
+
+
+def test_reasons_begin_with_what_a_user_can_change() -> None:
+    found = obstacles(step_graph())
+    assert [each.changeable for each in found] == sorted((each.changeable for each in found), reverse=True)
+    assert {"it follows a denied op (Exp)", "Exp is on the deny list"} <= {
+        each.reason for each in found if each.changeable
+    }
+    assert "Lgamma is on no list" in {each.reason for each in found if not each.changeable}
+    assert sum(each.sites for each in found) == sum(
+        site.dtype == "float32" for op in step_graph().ops for site in op.sites
+    )
+
+
+def test_a_rule_of_the_user_is_named_among_the_first_reasons() -> None:
+    found = obstacles(step_graph(Policy().with_keep(name="head/MatMul")))
+    assert any("a rule of the policy" in each.reason and each.changeable for each in found)
 
 
 def test_several_graphs_are_a_table_with_the_reason_for_what_was_left_alone() -> None:

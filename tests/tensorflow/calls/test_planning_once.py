@@ -107,16 +107,33 @@ def test_a_plan_that_was_taken_over_outlives_the_step_it_was_made_for(plans: lis
 
 def test_a_function_without_an_allowed_op_is_not_planned_before_somebody_asks(plans: list[Any]) -> None:
     inner = tf.function(lambda x: tf.exp(x) + 1.0)
-    outer = tf.function(lambda x: inner(x) * 2.0)
+
+    @tf.function
+    def steep(x: Any) -> Any:
+        return inner(x) * 2.0
+
     with mixdown.rewriting(ON_CPU):
-        np.testing.assert_allclose(outer(X), (np.exp(X) + 1) * 2, rtol=1e-6)
+        np.testing.assert_allclose(steep(X), (np.exp(X) + 1) * 2, rtol=1e-6)
     assert not plans
-    (listed,) = [
-        graph for graph in mixdown.report().graphs if outer.get_concrete_function(X).name.decode() in graph.name
-    ]
+    (listed,) = [graph for graph in mixdown.report().graphs if graph.name.startswith("steep")]
     assert (listed.rewritten, listed.reason) == (False, "no op in it can run in float16")
     assert "Exp" in {op.kind for op in listed.ops}
     assert len(plans) == 1
+
+
+def test_a_function_that_was_never_planned_may_be_gone_when_somebody_asks() -> None:
+    @tf.function
+    def fleeting(x: Any) -> Any:
+        return tf.exp(x)
+
+    policy = ON_CPU.with_keep("Lgamma")  # twins of its own
+    with mixdown.rewriting(policy):
+        fleeting(X)
+        twins = active_policy.current()
+    assert twins is not None
+    name = fleeting.get_concrete_function(X).name
+    twins._made[b"gone", "CPU"] = twins._made[name, "CPU"]
+    assert {name: twin.plan is None for name, _, twin in twins.made()} == {name.decode(): False, "gone": True}
 
 
 def test_an_op_that_a_rule_allows_by_its_scope_is_found(plans: list[Any]) -> None:

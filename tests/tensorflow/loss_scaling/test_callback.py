@@ -13,10 +13,11 @@ from tests.tensorflow.loss_scaling.event_files import events_in, under
 
 import mixdown
 from mixdown.reports import Report
+from mixdown.reports.model import Totals
 
 EPOCHS, BATCHES = 3, 10
 BAD = (2, 3, 14, 29)
-LAW = {"initial_loss_scale": 64.0, "increment_period": 5}
+LAW: dict[str, Any] = {"initial_loss_scale": 64.0, "increment_period": 5}
 TIMELINE = [(0, 64.0), (2 + 1, 32.0), (3 + 1, 16.0), (9, 32.0), (14, 64.0), (15, 32.0), (20, 64.0), (25, 128.0)]
 
 
@@ -95,7 +96,7 @@ def test_a_second_fit_tells_only_what_is_new(tmp_path: Path) -> None:
     assert min(step for _, step, _ in found) == 20
 
 
-def test_the_share_of_low_ops_is_that_of_the_report(tmp_path: Path) -> None:
+def test_the_shares_of_work_in_16_bits_are_those_of_the_report(tmp_path: Path) -> None:
     net = model(keras)
     optimizer = mixdown.enable_mixed_precision_graph_rewrite(
         keras.optimizers.SGD(0.01), policy=mixdown.Policy(devices="all")
@@ -106,10 +107,16 @@ def test_the_share_of_low_ops_is_that_of_the_report(tmp_path: Path) -> None:
         graphs = mixdown.report().graphs
     finally:
         mixdown.disable_mixed_precision_graph_rewrite()
-    ((step, share),) = under("mixdown/low_op_share", events_in(tmp_path))
-    low, ops = (sum(getattr(graph.totals, name) for graph in graphs) for name in ("low_ops", "ops"))
-    assert (step, share) == (3, pytest.approx(low / ops))
-    assert 0 < share < 1
+    totals = sum((graph.totals for graph in graphs), Totals())
+    moved = sum(graph.effort.bytes for graph in graphs)
+    for tag, share in (
+        ("matrix_arithmetic_in_16_bits", totals.low_flops / totals.flops),
+        ("bytes_against_float32", moved / totals.float32_bytes),
+        ("ops_in_16_bits", totals.low_ops / totals.ops),
+    ):
+        ((step, written),) = under(f"mixdown/{tag}", events_in(tmp_path))
+        assert (step, written) == (3, pytest.approx(share))
+    assert totals.low_flops == totals.flops > 0
 
 
 def test_a_bare_optimizer_has_no_scale_to_tell_of(tmp_path: Path) -> None:

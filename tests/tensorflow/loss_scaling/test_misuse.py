@@ -131,8 +131,19 @@ def session_before() -> None:
         optimizer.minimize(variable * variable)
 
 
-def disabled_twice() -> None:
-    mixdown.disable_mixed_precision_graph_rewrite()
+def run_eagerly(library: Any) -> None:
+    model = library.Sequential([library.layers.Input((4,)), library.layers.Dense(2)])
+    optimizer = mixdown.enable_mixed_precision_graph_rewrite(library.optimizers.SGD(), policy=CPU_TOO)
+    model.compile(optimizer, "mse", run_eagerly=True)
+    model.fit(np.ones([8, 4]), np.ones([8, 2]), batch_size=4, verbose=0)
+
+
+def run_eagerly_keras3() -> None:
+    run_eagerly(keras)
+
+
+def run_eagerly_tf_keras() -> None:
+    run_eagerly(tf_keras)
 
 
 def no_eligible_device() -> None:
@@ -157,7 +168,8 @@ MISUSE = {
     mixed_policy_before: "is set for all layers",
     mixed_policy_after: "was set after mixed precision was enabled",
     session_before: "There are sessions already",
-    disabled_twice: "nothing to disable",
+    run_eagerly_keras3: "it runs eagerly, op by op, so there is no graph to rewrite. Compile the model without",
+    run_eagerly_tf_keras: "it runs eagerly, op by op",
     no_eligible_device: "there is no GPU",
     decorated_inner_function: "decorate the outermost one",
 }

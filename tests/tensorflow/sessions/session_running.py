@@ -58,7 +58,7 @@ def dataset_iterators() -> None:
     )
     iterator = v1.data.make_initializable_iterator(data)
     batch = iterator.get_next()
-    product = tf.matmul(batch[:, 0], tf.constant([[1.0]]))
+    product = tf.matmul(tf.tile(batch[:, 0], [1, 2]), tf.constant([[0.5], [0.5]]))
     with v1.Session(config=plainly()) as session:
         session.run(iterator.initializer)
         expected = 90000 * (ROWS**2).sum(1)

@@ -27,6 +27,7 @@ from tests.tensorflow.sessions.session_lab import (
 
 from mixdown.core import Policy
 from mixdown.errors import MixdownWarning
+from mixdown.tensorflow.runtime.private import c_api
 from mixdown.tensorflow.sessions import hook
 
 if TYPE_CHECKING:
@@ -170,6 +171,7 @@ def test_a_session_is_not_reached_before_it_is_run() -> None:
 def test_sessions_exist_while_a_plain_one_is_open() -> None:
     script = """
 import tensorflow as tf
+from mixdown.tensorflow.runtime.private import c_api
 from mixdown.tensorflow.sessions import hook
 from tests.tensorflow.sessions.session_lab import enabled
 print(hook.sessions_exist())
@@ -236,6 +238,25 @@ def use(session: Any, product: Any, way: str) -> Any:
             return session.make_callable(product)()
         case _:
             return session._make_callable_from_options(CallableOptions(fetch=[product.name]))()[0]
+
+
+def test_a_session_underneath_is_deleted_once_even_if_that_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    deleted: list[object] = []
+
+    def delete(underneath: object) -> None:
+        deleted.append(underneath)
+        raise KeyboardInterrupt
+
+    hook.install(lambda: Policy(devices=("TPU",)))  # no session has one: it is put back onto the user's graph
+    session, fetched = v1.Session(), square()
+    real = session._session
+    with monkeypatch.context() as patch:
+        patch.setattr(c_api, "TF_DeleteSession", delete)
+        with pytest.raises(KeyboardInterrupt):
+            session.run(fetched)
+    assert deleted == [real]
+    assert session._session is None  # or its finalizer would delete it again
+    c_api.TF_DeleteSession(real)
 
 
 def test_growth_that_cannot_be_rewritten_runs_in_float32_and_says_why_once(monkeypatch: pytest.MonkeyPatch) -> None:

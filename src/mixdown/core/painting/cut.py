@@ -183,7 +183,7 @@ class Edge(NamedTuple):
 def _free(view: PolicyView, canvas: Canvas) -> list[bool]:
     """Per site, whether it is undecided and the rules permit either paint."""
     supports, kept, graph = view.supports, view.kept, view.graph
-    below = below_allow(view, canvas)
+    below = below_allow(view, canvas, also=view.outer)
     followers = {site for tie in graph.ties for site in tie.followers}
     together = view.listed_together
     out = []

@@ -5,7 +5,7 @@ All are stages of the `optimal` strategy only; TensorFlow's own procedure has no
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from mixdown.core.graph import Graph, Role, walk
 from mixdown.core.paint import Canvas, Paint, Stroke, Strokes
@@ -42,15 +42,14 @@ def keep_updates_full(view: PolicyView, canvas: Canvas) -> Strokes:
 
     The derivative of another op still belongs to the backward pass, and clear ops do not compute: both are left free.
     """
-    graph, kinds = view.graph, set(view.graph.kinds)
-    writing = {kind for kind in kinds if view.traits.writes_variable(kind)}
-    derivatives = {kind for kind in kinds if view.traits.is_derivative(kind)}
-    written = _upstream(graph, (site for site, kind in enumerate(graph.kinds) if kind in writing))
+    graph = view.graph
+    derivatives = set(_having(graph, Role.DERIVATIVE, view.traits.is_derivative))
+    written = _upstream(graph, _having(graph, Role.WRITE, view.traits.writes_variable))
     used = _upstream(graph, (site for site in view.sites_of(Category.ALLOW) if canvas[site] is not Paint.FULL))
     return {
         site: Stroke(Paint.FULL, "keep_updates_full", (written[site],) if site in written else ())
         for site in view.sites_of(Category.INFER)
-        if canvas[site] is None and site not in used and graph.kinds[site] not in derivatives
+        if canvas[site] is None and site not in used and site not in derivatives
     }
 
 
@@ -64,6 +63,16 @@ def must_gain(view: PolicyView, canvas: Canvas) -> Strokes:
     if predicted.mixed <= (1 - prices.machine.least_gain) * predicted.float32:
         return {}
     return {site: Stroke(Paint.FULL, "must_gain") for site, paint in enumerate(paints) if paint is Paint.LOW}
+
+
+def _having(graph: Graph, role: Role, says: Callable[[str], bool]) -> list[int]:
+    """The sites that have a role, or whose kind has it by the traits."""
+    kinds = {kind for kind in set(graph.kinds) if says(kind)}
+    return [
+        index
+        for index, (site, kind) in enumerate(zip(graph.sites, graph.kinds, strict=True))
+        if site.role is role or kind in kinds
+    ]
 
 
 def _upstream(graph: Graph, sites: Iterable[int]) -> dict[int, int]:

@@ -87,11 +87,14 @@ def bridge(view: PolicyView, canvas: Canvas) -> Strokes:
     }
 
 
-def below_allow(view: PolicyView, canvas: Canvas) -> dict[int, int]:
-    """The infer and clear sites that a product reaches through such sites only, with the site before each."""
+def below_allow(view: PolicyView, canvas: Canvas, also: Iterable[int] = ()) -> dict[int, int]:
+    """The infer and clear sites that an allow site reaches through such sites only, with the site before each.
+
+    Sites of `also` count as allow sites here.
+    """
     soft, supports = view.mask(Category.INFER, Category.CLEAR), view.supports
     passable = [supports[site] and soft[site] and paint is not Paint.FULL for site, paint in enumerate(canvas)]
-    return walk([*_ends(view), *sorted(view.outer)], view.graph.successors, passable)
+    return walk([*_ends(view), *sorted(also)], view.graph.successors, passable)
 
 
 def _ends(view: PolicyView) -> list[int]:

@@ -38,7 +38,8 @@ class FusedPrices(Prices):
     def __init__(self, graph: Graph, traits: Traits, categories: Sequence[Category], supports: Sequence[bool]) -> None:
         super().__init__(graph, traits)
         self._kinds, self._categories = graph.kinds, categories
-        self._allowed = {site for site, its in enumerate(categories) if its is Category.ALLOW and supports[site]}
+        allowed = {site for site, its in enumerate(categories) if its is Category.ALLOW and supports[site]}
+        self._allowed = {site for each in allowed for site in graph.ops[graph.sites[each].op].sites}
         compiled = [graph.ops[site.op].compiled for site in graph.sites]
         self._fused = [
             its or (kind in traits.arguments and any(compiled[reader] for reader in readers))
@@ -74,6 +75,10 @@ class FusedPrices(Prices):
         if self._categories[made.site] is Category.CLEAR:
             follow = [Bond((site,), HINT) for site in made.consumers]
         return [needless, *down, *follow, *(Bond((reader,), price) for reader, price in self._agreements(tensor))]
+
+    def is_kept(self, tensor: int) -> bool:
+        """Whether an element-wise value is stored, because recomputing it for each of its readers would cost more."""
+        return self._values[tensor].kept
 
     def _is_recomputed(self, site: int, count: int) -> bool:
         """Whether several kernels recompute a site's values of this size: low ones made from full ones are stored."""
@@ -192,10 +197,11 @@ class FusedPrices(Prices):
         kind, own = self._kinds[site], frozenset((tensor,))
         if kind in self.traits.views:
             return Value(alone=False, kept=False, sources=frozenset(sources) or own, costly=costly)
-        absorbed = kind in self.traits.epilogues and self._is_behind_library(site)
+        large = frozenset(source for source in sources if 2 * self.elements(source) >= self.elements(tensor))
+        bias = kind not in self.traits.sums or len(large) <= 1  # rather than the sum of two results
+        absorbed = bias and kind in self.traits.epilogues and self._is_behind_library(site)
         if self._starts_kernel(site) or absorbed or not sources:
             return Value(alone=True, kept=False, sources=own)
-        large = frozenset(source for source in sources if 2 * self.elements(source) >= self.elements(tensor))
         costly, readers = costly or kind in self.traits.costly, self._readers(tensor)
         inner = any(not self._starts_kernel(reader) for reader in readers)
         many = len(large) - 1 + (inner or costly) > 1  # two stored values are enough if computing with them takes more

@@ -90,9 +90,9 @@ class Prices:
         return [Bond(self.graph.tensors[tensor].consumers, self.cast(tensor))]
 
     def elements(self, tensor: int) -> int:
-        """How many numbers a tensor holds, with a guess for what is not known."""
+        """How many numbers a tensor holds in all rounds of a loop together, with a guess for what is not known."""
         if tensor not in self._counts:
-            self._counts[tensor] = _count(self._shape(tensor))
+            self._counts[tensor] = _count(self._shape(tensor)) * self.graph.tensors[tensor].times
         return self._counts[tensor]
 
     def guessed(self) -> int:

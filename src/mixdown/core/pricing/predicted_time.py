@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from mixdown.core.clock import Clock, Kernel
 from mixdown.core.graph import Graph, Op
@@ -15,7 +15,8 @@ PICO = 10**12
 """Prices are whole picoseconds: a cut needs exact numbers."""
 
 
-class Predicted(NamedTuple):
+@dataclass(frozen=True)
+class Predicted:
     """Seconds of one run: as it was, and by a plan."""
 
     source: str  # for which machine, and how its times are known

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from mixdown.reports.model import GraphReport, ReportData, ScalerReport, SiteRow, Totals
+from mixdown.core.pricing.effort import FLOPS, Effort, readable
+from mixdown.reports.model import GraphReport, ReportData, ScalerReport, Totals
+from mixdown.reports.rendering.obstacles import obstacles
 
 MOST_ROWS = 10
 """The longest that tables get whose rows are sorted by weight. The page and the JSON have all rows."""
 
 MOST_REASONS = 6
-HEADLINES = {
-    "taint": "it follows a denied op",
-    "match_lists": "it shares a tensor list with an op that stays in float32",
-    "match_loops": "it carries the same value as a site that stays in float32",
-}
-"""Stage -> the reason in short, for decisions that have another site as their cause."""
-
-_OP_NAMES = re.compile("`[^`]*`(?: and `[^`]*`)*")
-
 UNITS = ("B", "KB", "MB", "GB", "TB")
 
 
@@ -66,31 +58,41 @@ def moved(totals: Totals) -> str:
 
 
 def summary(graph: GraphReport) -> list[str]:
-    """How many ops of a graph run in 16 bits, of which kinds, with how many casts, and why the others do not."""
+    """How much of a graph's work runs in 16 bits, what that saves, on which ops, and why the others do not."""
     low, lowered = graph.low, graph.low_ops
     down = sum(cast.to == low for cast in graph.casts)
     casts = f"{len(graph.casts)} casts ({down} to {low}, {len(graph.casts) - down} back)"
     return [
+        *headline(graph.effort, low),
         f"{len(lowered)} of {len(graph.ops)} float32 ops run in {low}, with {casts}.",
         f"in {low}: {_counted(Counter(op.kind for op in lowered))}",
         "The others stay in float32, because:",
-        *(f"  {count:6} {why}" for why, count in _reasons(graph).most_common(MOST_REASONS)),
+        *(f"  {each.sites:6} {size(each.bytes):>9}  {each.reason}" for each in obstacles(graph)[:MOST_REASONS]),
     ]
+
+
+def headline(effort: Effort, low: str) -> Iterator[str]:
+    """The work of a run in numbers, against float32."""
+    if effort.flops:
+        done, whole = readable(effort.low_flops, FLOPS), readable(effort.flops, FLOPS)
+        yield f"{effort.share} of the matrix arithmetic runs in {low}: {done} of {whole} a run."
+    if effort.float32_bytes:
+        yield f"Bytes moved: {against(effort.bytes, effort.float32_bytes)}."
+    if effort.float32_activations:
+        against_float32 = against(effort.activations, effort.float32_activations)
+        yield f"Activations kept for the backward pass: {against_float32}."
+    yield from map(str, effort.predicted)
+
+
+def against(mixed: int, float32: int) -> str:
+    """An amount of bytes beside that of float32, such as "0.62 of float32 (84 MB instead of 136 MB)"."""
+    return f"{mixed / float32:.2f} of float32 ({size(mixed)} instead of {size(float32)})"
 
 
 def _counted(kinds: Counter[str]) -> str:
     named = [f"{count} {kind}" for kind, count in sorted(kinds.items(), key=lambda item: (-item[1], item[0]))]
     more = f" and {len(named) - MOST_REASONS} more kinds" if len(named) > MOST_REASONS else ""
     return ", ".join(named[:MOST_REASONS]) + more
-
-
-def _reasons(graph: GraphReport) -> Counter[str]:
-    """How many sites each reason keeps in float32; reasons that name different ops count as one."""
-    return Counter(_headline(site) for op in graph.ops for site in op.sites if site.dtype != graph.low)
-
-
-def _headline(site: SiteRow) -> str:
-    return (HEADLINES.get(site.stage) if site.because else None) or _OP_NAMES.sub("...", site.reason)
 
 
 def _one_graph(graph: GraphReport) -> Iterator[Block]:
@@ -110,10 +112,17 @@ def _one_graph(graph: GraphReport) -> Iterator[Block]:
 
 def _totals_table(title: str, what: str, parts: dict[str, Totals]) -> Table:
     rows = [
-        (name or "(in no layer)", f"{each.low_ops} of {each.ops}", str(each.casts), moved(each) if each.casts else "")
+        (
+            name or "(in no layer)",
+            f"{readable(each.flops, FLOPS)}, {Effort(each.flops, each.low_flops).share}" if each.flops else "",
+            size(each.float32_bytes),
+            f"{each.low_ops} of {each.ops}",
+            f"{each.casts}, {moved(each)}" if each.casts else "",
+        )
         for name, each in parts.items()
     ]
-    return Table(_title(title, len(rows)), (what, "16-bit ops", "casts", "moves"), rows[:MOST_ROWS])
+    headings = (what, "arithmetic, in 16 bits", "bytes in float32", "16-bit ops", "casts")
+    return Table(_title(title, len(rows)), headings, rows[:MOST_ROWS])
 
 
 def _title(title: str, rows: int) -> str:
@@ -130,16 +139,17 @@ def _many_graphs(report: ReportData) -> Iterator[Block]:
     yield f"{named}: {rewritten} rewritten, {len(report.graphs) - rewritten} left alone."
     yield Table(
         "Graphs",
-        ("name", "kind", "16-bit ops", "casts", "moves", "what happened"),
+        ("name", "kind", "arithmetic in 16 bits", "bytes", "16-bit ops", "casts", "what happened"),
         list(map(_graph_row, report.graphs)),
     )
 
 
 def _graph_row(graph: GraphReport) -> tuple[str, ...]:
-    totals = graph.totals
+    totals, effort = graph.totals, graph.effort
     happened = f"rewritten to {graph.low}" if graph.rewritten else f"left alone: {graph.reason}"
-    casts = moved(totals) if totals.casts else ""
-    return graph.name, graph.kind, f"{totals.low_ops} of {totals.ops}", str(totals.casts), casts, happened
+    bytes_moved = f"{effort.bytes / effort.float32_bytes:.2f} of float32" if effort.float32_bytes else ""
+    ops, casts = f"{totals.low_ops} of {totals.ops}", f"{totals.casts}, {moved(totals)}" if totals.casts else ""
+    return graph.name, graph.kind, effort.share, bytes_moved, ops, casts, happened
 
 
 def _advice(report: ReportData) -> Iterator[Block]:

@@ -101,6 +101,7 @@ def _graph(graph: GraphReport) -> dict[str, Any]:
     verdicts: _Numbers[tuple[int, ...]] = _Numbers()
     return {
         **vars(graph),
+        "effort": asdict(graph.effort),
         "advice": [asdict(advice) for advice in graph.advice],
         "ops": [_op(op, strings, verdicts) for op in graph.ops],
         "casts": [[cast.tensor, cast.op, strings[cast.to], cast.bytes] for cast in graph.casts],
@@ -111,7 +112,7 @@ def _graph(graph: GraphReport) -> dict[str, Any]:
 
 def _op(op: OpRow, strings: _Numbers[str], verdicts: _Numbers[tuple[int, ...]]) -> list[Any]:
     shared = [strings[text] for text in (op.kind, op.function, op.source)]
-    return [op.name, *shared, op.inputs, [_site(site, strings, verdicts) for site in op.sites]]
+    return [op.name, *shared, op.inputs, [_site(site, strings, verdicts) for site in op.sites], op.flops, op.bytes]
 
 
 def _site(site: SiteRow, strings: _Numbers[str], verdicts: _Numbers[tuple[int, ...]]) -> list[int]:

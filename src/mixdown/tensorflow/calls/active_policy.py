@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
 from collections.abc import Iterator
@@ -73,6 +74,13 @@ def twins_for(policy: Policy) -> Twins:
     """The twins of a policy: equal policies share them."""
     with _lock:
         return _made.setdefault(policy, Twins(policy))
+
+
+@atexit.register
+def _tell_idle_rules() -> None:
+    """Warn of rules that matched nothing in a training step that was made once only."""
+    for twins in all_twins():
+        twins.tell_idle_rules()
 
 
 def _unlock() -> None:

@@ -8,14 +8,16 @@ from threading import RLock
 from typing import Any, NamedTuple
 
 from mixdown.core import Plan, Policy
+from mixdown.core.gc_pause import collector_paused
+from mixdown.core.rule_watch import RuleWatch
 from mixdown.errors import MixdownError
+from mixdown.keras3.dtype_policies import mixed_keras_policy
 from mixdown.messages import logger, warn
+from mixdown.rules.layer_names import python_name
 from mixdown.tensorflow.calls.tracing_time import planning_time
 from mixdown.tensorflow.machine.devices import device_type, machine_default
-from mixdown.tensorflow.machine.gates import mixed_keras_policy
 from mixdown.tensorflow.reading.idle import is_idle
 from mixdown.tensorflow.reading.read import Reading
-from mixdown.tensorflow.runtime.gc_pause import collector_paused
 from mixdown.tensorflow.runtime.private import context as eager_context
 from mixdown.tensorflow.shapes.variable_handles import handles_of_inputs
 from mixdown.tensorflow.writing.function_family import rewrite_function
@@ -74,6 +76,7 @@ class Twins:
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
         self.known: dict[tuple[bytes, str], Twin] = {}  # by the name of the function and the device it is called on
+        self.rules = RuleWatch(policy)
         self.gone = 0  # how many functions that had a twin were removed
         self._made: dict[tuple[bytes, str], Twin] = {}  # by the name and the type of the device: a twin suits all of it
         self._groups: dict[str, bytes] = {}
@@ -84,10 +87,21 @@ class Twins:
         """The twin of a function, made on first use; `inputs` is what it is called with, variables included."""
         with self._lock:
             key = (name, device_type(device) or machine_default())
-            if key not in self._made:
+            is_called_again = key in self._made
+            if not is_called_again:
                 self._make(context, key, inputs)
-            self.known[name, device] = self._made[key]
-            return self._made[key]
+            twin = self._made[key]
+            if self.rules.awaits(twin.plan):
+                if not is_called_again:
+                    return twin  # not yet known: the next call comes here again
+                self.rules.step_is_over()  # every function of a step was called since the first call
+            self.known[name, device] = twin
+            return twin
+
+    def tell_idle_rules(self) -> None:
+        """Warn of rules that matched nothing, if a training step was made at all."""
+        if any(self.rules.awaits(twin.plan) for twin in list(self._made.values())):
+            self.rules.step_is_over()
 
     def made(self) -> list[tuple[str, str, Twin]]:
         """Every twin there is now, with the name of its function and the type of device."""
@@ -101,7 +115,7 @@ class Twins:
             return twin
         try:
             plan, reading, _ = rewrite_function(Registered(eager_context()), Asked(name, self.policy, device, {}))
-        except MixdownError:
+        except (KeyError, MixdownError):  # it is gone, or cannot be read
             return twin  # a report then says no more than that
         return twin._replace(plan=plan, reading=reading)
 
@@ -145,6 +159,8 @@ class Twins:
             return Twin(name, {}, None, reason, idle=True), []
         asked = Asked(name.decode(), self.policy, device, handles_of_inputs(inputs))
         plan, reading, twins = rewrite_function(library, asked, self._groups, self._known_plans)
+        if SELF_TEST not in asked.root:
+            self.rules.see(plan)
         _log_plan(asked, plan)
         if not twins:
             return Twin(name, {}, plan, plan.idle_reason, reading), []
@@ -181,4 +197,4 @@ def _log_plan(asked: Asked, plan: Plan) -> None:
 
 def _log(function: str, device: str, level: int, outcome: str) -> None:
     if SELF_TEST not in function:
-        logger().log(level, "function %s on %s: %s", escaped(function), device, outcome)
+        logger().log(level, "function %s on %s: %s", escaped(python_name(function)), device, outcome)

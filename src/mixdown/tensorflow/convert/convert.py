@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-import tensorflow as tf
 from tensorflow.core.framework import graph_pb2
 
-from mixdown import __version__
 from mixdown.core import Plan, Policy
+from mixdown.core.policy import policy_or
 from mixdown.errors import GraphError, MixdownError
 from mixdown.messages import warn
 from mixdown.reports import Report
@@ -26,6 +25,7 @@ from mixdown.tensorflow.protos.files import is_dir, is_file, proto_in
 from mixdown.tensorflow.protos.library import by_name
 from mixdown.tensorflow.protos.saved_names import sinks
 from mixdown.tensorflow.protos.signatures import LOW_TYPES
+from mixdown.tensorflow.runtime.versions import versions
 
 PRECISIONS = ("float32", "low")
 Precision = Literal["float32", "low"]
@@ -80,7 +80,7 @@ def convert_saved_model(
         GraphError: the model is broken, or has ops that are not loaded.
         PolicyError: an override of the policy matches no op of the model.
     """
-    source, target, policy = Path(src), Path(dst), policy or Policy(devices="all")
+    source, target, policy = Path(src), Path(dst), policy_or(policy, Policy(devices="all"))
     _check(source, target, {"io": io, "weights": weights})
     if is_dir(source) and outputs:
         raise MixdownError("outputs is for frozen graphs: a SavedModel has signatures, which say its outputs.")
@@ -140,9 +140,8 @@ def _report(name: str, plans: Mapping[str, Plan], warnings: Sequence[str]) -> Re
     if not any(plan.changes_anything for plan in plans.values()):
         nothing = f"Nothing in {name} can run in 16 bits under this policy: the converted model computes as before."
         warnings = [*warnings, nothing]
-    versions = {"mixdown": __version__, "tensorflow": tf.__version__}
     graphs = tuple(graph_report(plan, graph, "graph") for graph, plan in plans.items())
-    return Report(f"{name}, converted", versions, graphs, warnings=tuple(warnings))
+    return Report(f"{name}, converted", versions(), graphs, warnings=tuple(warnings))
 
 
 def _check(source: Path, target: Path, options: dict[str, str]) -> None:

@@ -10,13 +10,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from mixdown.core import Plan, Policy, make_plan
+from mixdown.core.gc_pause import collector_paused
 from mixdown.errors import PolicyError
+from mixdown.rules.layer_names import LayerScopes
 from mixdown.tensorflow.machine.devices import default_type
 from mixdown.tensorflow.protos import library, signatures
 from mixdown.tensorflow.protos.bodies import CALLS, Body, function_body, graph_body, reachable
 from mixdown.tensorflow.protos.cast_node import cast_node
 from mixdown.tensorflow.reading.read import KEEP_MARK, read
-from mixdown.tensorflow.runtime.gc_pause import collector_paused
 from mixdown.tensorflow.shapes.variable_handles import handles_of_arguments
 from mixdown.tensorflow.writing.function_family import apply_to_families
 
@@ -180,8 +181,9 @@ def _protect_custom_gradients(graph_def: Any) -> set[str]:
 def _refuse_idle_overrides(graph_def: Any, policy: Policy) -> None:
     """Refuse a rule that names nothing at all."""
     waiting = [override for override in policy.overrides if not override.is_plain]
+    scopes = LayerScopes(node.name for node in nodes_of(graph_def))
     for node in nodes_of(graph_def) if waiting else ():
-        waiting = [override for override in waiting if not override.matches(node.op, node.name)]
+        waiting = [override for override in waiting if not override.matches(node.op, node.name, scopes)]
     if waiting:
         subjects = "; ".join(override.subject for override in waiting)
         raise PolicyError(f"Nothing in this model matches {subjects}: mend or remove that rule.")

@@ -15,10 +15,11 @@ import tensorflow as tf
 from mixdown import __version__
 from mixdown.core import Policy
 from mixdown.errors import MixdownError
+from mixdown.keras3.dtype_policies import mixed_keras_policy
 from mixdown.tensorflow import install
 from mixdown.tensorflow.calls import call_hook
 from mixdown.tensorflow.machine import measurements
-from mixdown.tensorflow.machine.gates import TENSOR_CORES_SINCE, capability, closed_gate, mixed_keras_policy
+from mixdown.tensorflow.machine.gates import TENSOR_CORES_SINCE, capability, closed_gate
 from mixdown.tensorflow.runtime.private import missing
 from mixdown.tensorflow.runtime.releases import TESTED, is_tested, way_out
 from mixdown.tensorflow.sessions import hook

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from mixdown.core import Policy
-from mixdown.core.pricing.machines import Machine
-from mixdown.core.pricing.measured import Measured
+from mixdown.core.policy import policy_or
 from mixdown.core.pricing.moved_bytes import GUESS
 from mixdown.reports import Report
 from mixdown.reports.build import graph_report
@@ -15,7 +14,7 @@ from mixdown.tensorflow.calls import active_policy
 from mixdown.tensorflow.explaining.subjects import PlannedGraph, planned_graphs
 from mixdown.tensorflow.machine.gates import closed_gate, gate_warning
 from mixdown.tensorflow.machine.measurements import machine_of
-from mixdown.tensorflow.runtime.releases import versions
+from mixdown.tensorflow.runtime.versions import versions
 
 AS_IF = (
     "This is a preview as if every device took part: mixed precision is not in force here. Pass "
@@ -58,27 +57,27 @@ def explain(
         PolicyError: there is no such device, or this machine was not measured.
     """
     in_force = policy or active_policy.current_policy()
-    chosen, machine = in_force or Policy(devices="all"), machine_of(device) if device else None
+    chosen, machine = policy_or(in_force, Policy(devices="all")), machine_of(device) if device else None
     graphs = planned_graphs(target, chosen, args, keywords, fetches=fetches, feeds=feeds, signatures=signatures)
     gate = closed_gate(chosen)
     return Report(
         title=f"What mixed precision does to {graphs[0].name if len(graphs) == 1 else _described(target)}",
         versions=versions(),
-        graphs=tuple(graph_report(each.plan, each.name, each.kind, each.facts) for each in graphs),
+        graphs=tuple(
+            graph_report(each.plan, each.name, each.kind, each.facts._replace(machine=machine)) for each in graphs
+        ),
         warnings=(gate_warning(chosen, gate),) if gate else (),
-        notes=(*([] if in_force else [AS_IF]), *_notes(graphs, machine)),
+        notes=(*([] if in_force else [AS_IF]), *_notes(graphs)),
     )
 
 
-def _notes(graphs: Sequence[PlannedGraph], machine: Machine | Measured | None) -> Iterator[str]:
-    """Rules of the policy that match nothing in any graph, sizes that had to be guessed, and predicted times."""
+def _notes(graphs: Sequence[PlannedGraph]) -> Iterator[str]:
+    """Rules of the policy that match nothing in any graph, and sizes that had to be guessed."""
     for rule in sorted(set.intersection(*(set(each.idle) for each in graphs))):
         yield f"The rule {rule} of the policy matches nothing here."
     for each in graphs:
         if count := each.plan.view.prices.guessed():
             yield f"{each.name}: {count} values have no known size; a dimension that is not known counts as {GUESS}."
-    if machine:
-        yield from (f"{each.name}: {each.plan.predicted(machine)}" for each in graphs)
 
 
 def _described(target: Any) -> str:

@@ -9,13 +9,14 @@ from mixdown.core import Policy
 from mixdown.reports import Report
 from mixdown.reports.build import Facts, graph_report
 from mixdown.reports.model import GraphReport
+from mixdown.rules.layer_names import python_name
 from mixdown.tensorflow.calls import active_policy
 from mixdown.tensorflow.calls.twins import Twin
 from mixdown.tensorflow.loss_scaling.scaler_reports import scaler_notes, scaler_reports
 from mixdown.tensorflow.reading.products import products
 from mixdown.tensorflow.runtime import source_lines
 from mixdown.tensorflow.runtime.private import context
-from mixdown.tensorflow.runtime.releases import versions
+from mixdown.tensorflow.runtime.versions import versions
 from mixdown.tensorflow.sessions import hook
 
 
@@ -45,7 +46,7 @@ def report() -> Report:
 
 
 def _function(policy: Policy, name: str, device: str, twin: Twin) -> GraphReport:
-    shown = f"{name} on {device}"
+    shown = f"{python_name(name)} on {device}"
     if twin.plan is None or twin.reading is None:
         return _left_alone(shown, "function", policy, twin.reason)
     lines = source_lines.of_functions(twin.plan.graph, context())

@@ -9,6 +9,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from mixdown.errors import CrossReplicaError
+from mixdown.scaling.machine import divided
 from mixdown.tensorflow.loss_scaling.branching import in_xla
 
 Gradient = Any  # tf.Tensor, tf.IndexedSlices or None; across replicas, a tf.distribute.DistributedValues of them
@@ -24,15 +26,7 @@ def scaled(loss: Any, scale: tf.Tensor) -> Any:
 
 def unscaled(gradient: Gradient, scale: tf.Tensor) -> Gradient:
     """The gradient divided by the scale, in its own dtype; sparse stays sparse, None stays None."""
-    return None if gradient is None else with_values(gradient, divided(values(gradient), scale))
-
-
-def divided(numbers: Any, scale: Any, cast: Callable[[Any, Any], Any] = tf.cast) -> Any:
-    """Numbers of any framework over a scale, in their own dtype."""
-    # Divided, not multiplied by 1/scale: 1/2**127 is subnormal and flushed to 0. In float32 at least: a scale
-    # above 65504 is inf in float16.
-    wide = "float64" if "float64" in str(numbers.dtype) else "float32"
-    return cast(cast(numbers, wide) / cast(scale, wide), numbers.dtype)
+    return None if gradient is None else with_values(gradient, divided(values(gradient), scale, tf.cast))
 
 
 def summable(gradients: Sequence[Gradient]) -> list[Gradient]:
@@ -129,11 +123,11 @@ def replicas() -> int:
     return int(tf.distribute.get_strategy().num_replicas_in_sync)
 
 
-def refuse_cross_replica(error: type[Exception], method: str) -> None:
+def refuse_cross_replica(method: str) -> None:
     """Refuse a call that is not made on behalf of one replica."""
     if tf.distribute.in_cross_replica_context():
-        raise error(
-            f"{method} must be called in replica context, got cross-replica context. "
+        raise CrossReplicaError(
+            f"{method} must be called in a replica context, got cross-replica context. "
             "Move the call into the function that is passed to strategy.run."
         )
 

@@ -6,16 +6,16 @@ They work eagerly, in `tf.function`, in v1 graphs and under `tf.distribute` stra
 
 import abc
 from dataclasses import asdict
-from numbers import Real
 from typing import Any, Self
 
 import tensorflow as tf
 
-from mixdown.scaling import Law, State, after, start
-from mixdown.scaling.machine import LARGEST_SCALE, positive_real
+from mixdown.scaling import Law, State, after, chosen_law, start
+from mixdown.scaling.machine import LARGEST_SCALE
 from mixdown.tensorflow.loss_scaling.branching import either, where
 from mixdown.tensorflow.loss_scaling.gradients import agreed_codes, agreed_finite, first_of
 from mixdown.tensorflow.loss_scaling.step_counters import StepCounters
+from mixdown.tensorflow.runtime.private import TensorFlowDynamicScale, TensorFlowFixedScale
 
 
 class LossScale(StepCounters, abc.ABC):
@@ -31,7 +31,7 @@ class LossScale(StepCounters, abc.ABC):
         """The current scale, a scalar float32 tensor."""
 
     @abc.abstractmethod
-    def update(self, grads: Any) -> tuple[tf.Operation | None, tf.Tensor | bool]:
+    def update(self, grads: Any) -> tuple[tf.Operation | tf.Tensor | None, tf.Tensor | bool]:
         """Adjust the scale after a step.
 
         Args:
@@ -39,8 +39,8 @@ class LossScale(StepCounters, abc.ABC):
                 per-replica gradients in cross-replica context or a replica's own in replica context.
 
         Returns:
-            The operation that updates the scale (None when executing eagerly: it is done), and whether the
-            gradients should be applied.
+            The operation or tensor that updates the scale when it is run (None when executing eagerly: it is done),
+            and whether the gradients should be applied.
         """
 
     def readable(self) -> Any:
@@ -69,13 +69,13 @@ class FixedLossScale(LossScale):
         loss_scale_value: the scale, at least 1.
 
     Raises:
-        TypeError: it is not a number, or is a bool.
+        WrongTypeError: it is not a number, or is a bool.
         ValueError: it is not finite, or less than 1.
     """
 
     def __init__(self, loss_scale_value: float) -> None:
         super().__init__()
-        self.law = fixed_law("loss_scale_value", loss_scale_value)
+        self.law = chosen_law.fixed_law("loss_scale_value", loss_scale_value)
         self._value = self.law.initial
         self.create()
 
@@ -116,7 +116,7 @@ class DynamicLossScale(LossScale):
         tolerance: bad steps in a row before the scale drops.
 
     Raises:
-        TypeError: an argument is not a number, or is a bool.
+        WrongTypeError: an argument is not a number, or is a bool.
         ValueError: an argument is not finite or out of range.
     """
 
@@ -141,6 +141,10 @@ class DynamicLossScale(LossScale):
     increment_period = property(lambda self: self.law.increment_period, doc="Finite steps before the scale grows.")
     multiplier = property(lambda self: self.law.multiplier, doc="The factor of growth, and of a drop.")
 
+    # What TensorFlow's class calls its variables: programs log them by these names.
+    _current_loss_scale = property(lambda self: self.weight("current_loss_scale"))
+    _num_good_steps = property(lambda self: self.weight("good_steps"))
+
     @property
     def good_steps(self) -> Any:
         """Finite steps since the scale last grew or a bad step came."""
@@ -154,7 +158,7 @@ class DynamicLossScale(LossScale):
         """The variable that holds the current scale."""
         return self.weight("current_loss_scale")
 
-    def update(self, grads: Any) -> tuple[tf.Operation | None, tf.Tensor]:
+    def update(self, grads: Any) -> tuple[tf.Tensor | None, tf.Tensor]:
         """Adjust the scale, count the step, and advise to apply the gradients if all of them are finite.
 
         All replicas of a strategy get the same advice: one bad replica skips the step for all.
@@ -172,13 +176,12 @@ class DynamicLossScale(LossScale):
         del gradients
         return self._moved(finite), finite
 
-    def _settle(self, finite: Any, gradients: list[Any]) -> tf.Operation | None:
+    def _settle(self, finite: Any, gradients: list[Any]) -> tf.Tensor | None:
         finite = first_of(finite)
         done = [self._moved(finite), self.count_step(finite=finite)[0]]
         with tf.control_dependencies([op for op in done if op is not None]):
             numbers = range(len(gradients))
-            logged = either(finite, lambda: None, lambda: self.log_skip(numbers, agreed_codes(gradients), self()))
-        return None if logged is None else logged.op
+            return either(finite, lambda: None, lambda: self.log_skip(numbers, agreed_codes(gradients), self()))
 
     def _moved(self, finite: tf.Tensor) -> tf.Operation | None:
         old = State(*map(self.tensor, STATE_WEIGHTS))
@@ -203,55 +206,38 @@ STATE_WEIGHTS = ("current_loss_scale", "good_steps", "bad_steps")
 
 
 def get(identifier: Any) -> LossScale:
-    """The loss scale for a number, "dynamic" or a `LossScale`.
+    """The loss scale for a number, "dynamic" or a `LossScale`; of TensorFlow's own, one with the same values.
 
     Raises:
-        TypeError: it is of another type.
-        ValueError: it is another string, or a number that is no usable scale.
+        WrongTypeError: it is of another type.
+        ValueError: it is None, another string, or a number that is no usable scale.
     """
     if isinstance(identifier, LossScale):
         return identifier
-    if _is_number(identifier):
-        return FixedLossScale(identifier)
-    _refuse_unless_dynamic(identifier)
-    return DynamicLossScale()
+    law = law_of(identifier)
+    if law.floor == law.ceiling:
+        return FixedLossScale(law.initial)
+    return DynamicLossScale(law.initial, law.increment_period, law.multiplier)
 
 
 def law_of(loss_scale: Any) -> Law:
-    """The constants behind "dynamic", a number, a `Law` or one of mixdown's loss scales; it creates no variable.
+    """The constants behind "dynamic", a number, a `Law`, or a loss scale of mixdown's or TensorFlow's.
+
+    It creates no variable.
 
     Raises:
-        TypeError: it is none of them.
-        ValueError: it is another string, or a number that is no usable scale.
+        WrongTypeError: it is none of them.
+        ValueError: it is None, another string, or a number that is no usable scale.
     """
-    law = loss_scale if isinstance(loss_scale, Law) else getattr(loss_scale, "law", None)
-    if isinstance(law, Law):
-        return law
-    if _is_number(loss_scale):
-        return fixed_law("loss_scale", loss_scale)
-    reason = "A Keras 3 optimizer keeps the scale in its own weights and cannot call another kind of LossScale."
-    _refuse_unless_dynamic(loss_scale, f" {reason}")
-    return Law()
+    if isinstance(loss_scale, (TensorFlowFixedScale, TensorFlowDynamicScale)):
+        return _law_of_tensorflows(loss_scale)
+    return chosen_law.law_of(loss_scale)
 
 
-def fixed_law(name: str, value: object) -> Law:
-    """The law of a scale that never changes; `name` is that of the argument it came from."""
-    scale = positive_real(name, value)
-    if scale < 1:
-        raise ValueError(
-            f"FixedLossScale needs a scale of at least 1, got {scale}. "
-            f"Use DynamicLossScale({scale}, floor={scale}) for smaller scales."
-        )
-    return Law(initial=scale, floor=scale, ceiling=scale)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
-
-
-def _refuse_unless_dynamic(value: object, reason: str = "") -> None:
-    rule = f'loss_scale must be a number, "dynamic" or a LossScale, got {value!r}'
-    if not isinstance(value, str):
-        raise TypeError(f"{rule} of type {type(value).__name__}.{reason}")
-    if value != "dynamic":
-        raise ValueError(f"{rule}.")
+def _law_of_tensorflows(loss_scale: Any) -> Law:
+    """The constants of TensorFlow's own loss scale; one that has moved already starts where it stands."""
+    arguments = loss_scale.get_config()
+    if isinstance(loss_scale, TensorFlowFixedScale):
+        return chosen_law.fixed_law(*arguments.popitem())
+    initial = arguments.pop("initial_loss_scale")
+    return Law(float(loss_scale()) if tf.executing_eagerly() else initial, **arguments)

@@ -1,28 +1,21 @@
 """How every loss scale of the process fared: `scaler_reports`, and `scaler_notes` for what the reports leave out.
 
-Optimizers register with `remember` and are held weakly: one that is gone is not reported.
+Optimizers register with `remember` of `mixdown.scaling.live_optimizers` and are held weakly: one that is gone is not
+reported.
 """
 
 import gc
 from collections.abc import Iterator
 from contextlib import suppress
-from itertools import count
 from typing import Any
-from weakref import WeakValueDictionary
 
 import tensorflow as tf
 
-from mixdown.reports.model import ScalerReport, Skip
+from mixdown.reports.model import ScalerReport
+from mixdown.reports.scalers import omission, scaler_row
 from mixdown.scaling import StepRecord
+from mixdown.scaling.live_optimizers import alive, name_of
 from mixdown.tensorflow.runtime.private import BaseSession
-
-_alive: WeakValueDictionary[int, Any] = WeakValueDictionary()
-_numbers = count()
-
-
-def remember(optimizer: Any) -> None:
-    """Report this optimizer as long as it lives."""
-    _alive[next(_numbers)] = optimizer
 
 
 def scaler_reports() -> tuple[ScalerReport, ...]:
@@ -30,7 +23,7 @@ def scaler_reports() -> tuple[ScalerReport, ...]:
 
     The counters of an optimizer in a v1 graph live in sessions: those of the open session with most steps are reported.
     """
-    return tuple(_report_of(each, record) for each, record in _records() if record is not None)
+    return tuple(scaler_row(name_of(each), record) for each, record in _records() if record is not None)
 
 
 def scaler_notes() -> tuple[str, ...]:
@@ -38,27 +31,10 @@ def scaler_notes() -> tuple[str, ...]:
     return tuple(sentence for each, record in _records() if (sentence := _omission(each, record)))
 
 
-def _report_of(optimizer: Any, record: StepRecord) -> ScalerReport:
-    return ScalerReport(
-        name=name_of(optimizer),
-        loss_scale=record.loss_scale,
-        steps=record.steps,
-        skipped_steps=record.skipped_steps,
-        timeline=record.timeline,
-        skips=tuple(Skip(each.step, tuple(each.offenders)) for each in record.skips),
-    )
-
-
-def name_of(optimizer: Any) -> str:
-    """The name of the optimizer inside."""
-    inner = getattr(optimizer, "inner_optimizer", None)
-    return str(optimizer.get_name() if inner is None else getattr(inner, "name", None) or inner._name)
-
-
 def _records() -> Iterator[tuple[Any, StepRecord | None]]:
     """Every optimizer with its record, or with None if that cannot be read."""
     with tf.init_scope():  # a report may be asked for while a function is traced
-        for optimizer in list(_alive.values()):
+        for optimizer in alive():
             yield optimizer, max(_readable_records(optimizer), key=lambda record: record.steps, default=None)
 
 
@@ -85,6 +61,4 @@ def _omission(optimizer: Any, record: StepRecord | None) -> str:
     name = name_of(optimizer)
     if record is None:
         return f"The counters of {name} cannot be read now. For a v1 graph, call report() while its session is open."
-    if len(record.skips) < record.skipped_steps:
-        return f"{name} skipped {record.skipped_steps} steps, of which the latest {len(record.skips)} are listed."
-    return ""
+    return omission(name, record)

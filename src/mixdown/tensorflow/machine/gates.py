@@ -1,8 +1,7 @@
-"""What keeps mixed precision from acting: devices that cannot gain (`closed_gate`), Keras (`mixed_keras_policy`)."""
+"""What keeps mixed precision from acting: devices that cannot gain (`closed_gate`)."""
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import tensorflow as tf
@@ -54,16 +53,3 @@ def _obstacle(kind: str) -> str | None:
 def capability(device: Any) -> tuple[int, ...]:
     """The compute capability of a GPU; one that does not report it is taken to be new."""
     return tuple(tf.config.experimental.get_device_details(device).get("compute_capability") or TENSOR_CORES_SINCE)
-
-
-def mixed_keras_policy() -> str | None:
-    """The global Keras dtype policy that mixes precisions already, with the library it belongs to, if there is one."""
-    if keras := sys.modules.get("keras"):
-        policy = keras.config.dtype_policy()
-        if policy.compute_dtype != policy.variable_dtype:
-            return f"keras's {policy.name}"
-    if tf_keras := sys.modules.get("tf_keras"):
-        policy = tf_keras.mixed_precision.global_policy()
-        if policy.compute_dtype != policy.variable_dtype:
-            return f"tf_keras's {policy.name}"
-    return None

@@ -17,10 +17,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from mixdown.core.policy import MEASURED_DEVICES, choose
 from mixdown.core.pricing.machines import MACHINES, Machine
 from mixdown.core.pricing.measured import Measured
 from mixdown.errors import MeasurementError, PolicyError
+from mixdown.rules.spellings import MEASURED_DEVICES, choose
 from mixdown.tensorflow.machine.devices import machine_default
 
 SCHEMA = "mixdown-measured/1"

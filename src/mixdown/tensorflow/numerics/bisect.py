@@ -10,10 +10,11 @@ from typing import Any
 from mixdown.core import Category, Paint, Policy, Role
 from mixdown.core.override import Override
 from mixdown.errors import MixdownError
+from mixdown.numerics.array_errors import errors_between
 from mixdown.numerics.calibrated import Repair, Verdict
 from mixdown.numerics.search import smallest_kept
 from mixdown.tensorflow.numerics.calibrate import as_arguments, rule_for
-from mixdown.tensorflow.numerics.compare import errors_between, outputs
+from mixdown.tensorflow.numerics.compare import outputs
 from mixdown.tensorflow.numerics.probing.runs import Run, chosen_policy, kept
 from mixdown.tensorflow.numerics.probing.trees import ProbedTree
 from mixdown.tensorflow.numerics.probing.values import Values

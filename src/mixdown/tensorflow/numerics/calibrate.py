@@ -118,7 +118,9 @@ class _Judge:
         """Whether only the rule set denies an op: no rule of the user does, and it could run in 16 bits."""
         sites = [plan.graph.sites[site] for site in op.sites]
         full = (Category.DENY, Category.BARRIER)
-        refused = any(o.category in full and o.matches(op.kind, op.name) for o in self._given.overrides)
+        refused = any(
+            o.category in full and o.matches(op.kind, op.name, plan.view.scopes) for o in self._given.overrides
+        )
         able = op.frozen is None and all(site.legal and site.kernel for site in sites)
         return able and not refused and plan.policy.rule_set.categories.get(op.kind) is Category.DENY
 

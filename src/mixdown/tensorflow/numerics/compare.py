@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from mixdown.core import Plan, Policy
-from mixdown.numerics.comparison import BEYOND, Compared, Comparison, Errors
+from mixdown.numerics.array_errors import errors_between
+from mixdown.numerics.comparison import Compared, Comparison, Errors
 from mixdown.tensorflow.numerics.probing.probed_function import Key
 from mixdown.tensorflow.numerics.probing.runs import Run, chosen_policy, kept
 from mixdown.tensorflow.numerics.probing.values import Values, float_array
-
-FLOOR = 1e-6
-"""Numbers below this part of the largest one count as that large when an error is taken relative to them."""
 
 
 def compare(fn: Callable[..., Any], *args: Any, policy: Policy | None = None, only: str = "") -> Comparison:
@@ -107,31 +105,3 @@ def _flat(value: Any) -> list[Any]:
     parts = tf.nest.flatten(value, expand_composites=True)
     kinds = (tf.Tensor, tf.Variable, np.ndarray, float)
     return [float_array(part) if isinstance(part, kinds) else None for part in parts]
-
-
-def errors_between(full: Sequence[Any], mixed: Sequence[Any]) -> Errors:
-    """The errors of all arrays of a sequence together; `BEYOND` if shapes differ, or what is not finite does."""
-    if [np.shape(value) for value in full] != [np.shape(value) for value in mixed]:
-        return BEYOND
-    if all(np.asarray(one).tobytes() == np.asarray(other).tobytes() for one, other in zip(full, mixed, strict=True)):
-        return Errors()
-    expected, got = (np.concatenate([np.ravel(v).astype(np.float64) for v in part]) for part in (full, mixed))
-    both = np.isfinite(expected) & np.isfinite(got)
-    if not np.array_equal(expected[~both], got[~both], equal_nan=True):
-        return BEYOND
-    return _finite_errors(expected[both], got[both])
-
-
-def _finite_errors(expected: Any, got: Any) -> Errors:
-    difference = np.abs(got - expected)
-    size = np.abs(expected)
-    relative = difference / np.maximum(size, max(size.max() * FLOOR, np.finfo(np.float64).tiny))
-    lengths = [float(np.linalg.norm(each)) for each in (expected, got, difference)]
-    return Errors(
-        float(difference.max()),
-        float(difference.mean()),
-        float(relative.max()),
-        float(relative.mean()),
-        lengths[2] / lengths[0] if lengths[0] else float("inf"),
-        float(expected @ got) / (lengths[0] * lengths[1]) if lengths[0] * lengths[1] else 0.0,
-    )

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from tensorflow.core.framework import types_pb2
 
 from mixdown.core import Agreement, Graph, Op, Policy, Role, Site, Tie
-from mixdown.core.policy import MEASURED_DEVICES
 from mixdown.errors import GraphError
+from mixdown.rules.spellings import MEASURED_DEVICES
 from mixdown.tensorflow.machine.devices import default_type, device_type
 from mixdown.tensorflow.machine.measurements import measured
 from mixdown.tensorflow.protos import bodies, kernels, signatures

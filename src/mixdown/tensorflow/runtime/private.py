@@ -6,35 +6,21 @@ gone does not break the import, but raises an error that names it when it is use
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Iterator
-from importlib import import_module
-from types import CodeType
-from typing import Any, NamedTuple, NoReturn
+from typing import Any
 
 from mixdown.errors import MixdownError
-from mixdown.tensorflow.runtime.releases import described, way_out
+from mixdown.keras3 import private as keras3
+from mixdown.private_names import Private
+from mixdown.private_names import missing as missing_of
+from mixdown.private_names import resolved as resolved_or_missing
+from mixdown.tensorflow.runtime.releases import way_out
 
 CHECKED = {
     "tensorflow": "TensorFlow 2.16.2, 2.18.1 and 2.21.0",
-    "keras": "Keras 3.15.1",
+    "keras": keras3.CHECKED,
     "tf_keras": "tf_keras 2.16.0, 2.18.0 and 2.21.0",
 }
 """The releases that every name below was looked up in, by library."""
-
-
-class Private(NamedTuple):
-    """One name: where it is, what it is for, and what is asked of it."""
-
-    path: str  # module:name
-    purpose: str
-    takes: tuple[str, ...] = ()  # the parameters that it is called with, in order
-    has: tuple[str, ...] = ()  # what is used of a module or class, or of the instances of a class
-
-    @property
-    def package(self) -> str:
-        """The library that it is a part of."""
-        return self.path.partition(":")[0].partition(".")[0]
 
 
 NAMES = {
@@ -202,19 +188,20 @@ NAMES = {
         "tensorflow.python.training.experimental.loss_scale_optimizer:MixedPrecisionLossScaleOptimizer",
         "an optimizer that scales the loss already",
     ),
-    # Keras 3.
-    "Keras3Optimizer": Private(
-        "keras.src.optimizers.base_optimizer:BaseOptimizer",
-        "the class that all Keras 3 optimizers descend from",
-        has=("_get_variable_index", "_trainable_variables", "_variables"),
+    # mixdown.compat puts its own classes under the public names of these two.
+    "TensorFlowFixedScale": Private(
+        "tensorflow.python.training.experimental.loss_scale:FixedLossScale",
+        "TensorFlow's own loss scale, whose value is taken over",
     ),
-    "Keras3LossScaleOptimizer": Private(
-        "keras.src.optimizers.loss_scale_optimizer:LossScaleOptimizer", "an optimizer that scales the loss already"
+    "TensorFlowDynamicScale": Private(
+        "tensorflow.python.training.experimental.loss_scale:DynamicLossScale",
+        "TensorFlow's own loss scale, whose values are taken over",
     ),
-    "Keras3Variable": Private("keras:Variable", "whether a weight has its value yet", has=("_value",)),
-    "in_stateless_scope": Private(
-        "keras.src.backend.common.stateless_scope:in_stateless_scope", "whether state is passed around, as JAX has it"
+    "loss_scale_wrappers": Private(
+        "tensorflow.python.training.experimental.mixed_precision:_REGISTERED_WRAPPER_OPTIMIZER_CLS",
+        "the wrappers that libraries registered for their optimizers",
     ),
+    **keras3.NAMES,
     # tf_keras.
     "TfKerasOptimizer": Private(
         "tf_keras.src.optimizers.optimizer:Optimizer", "the class that new-style tf_keras optimizers descend from"
@@ -246,19 +233,12 @@ def __getattr__(name: str) -> Any:
 
 def resolved(wanted: Private) -> Any:
     """The object of that name, or a stand-in that raises an error as soon as it is used."""
-    module, _, names = wanted.path.partition(":")
-    try:
-        found = import_module(module)
-        for name in filter(None, names.split(".")):
-            found = getattr(found, name)
-    except (ImportError, AttributeError):
-        return Missing(_dotted(wanted.path), wanted.purpose)
-    return found
+    return resolved_or_missing(wanted, _advice(wanted.package))
 
 
 def missing(package: str = "tensorflow") -> list[str]:
     """What a library lacks of the private names that mixdown needs of it, one sentence each."""
-    return [problem for each in NAMES.values() if each.package == package for problem in _problems(each)]
+    return missing_of(each for each in NAMES.values() if each.package == package)
 
 
 def refuse_missing(package: str = "tensorflow") -> None:
@@ -271,62 +251,5 @@ def refuse_missing(package: str = "tensorflow") -> None:
         raise MixdownError(f"{' '.join(problems)} {_advice(package)}")
 
 
-class Missing:
-    """Stands in for a name that is gone: every use raises an error that names it."""
-
-    def __init__(self, path: str, purpose: str) -> None:
-        self._message = f"{_lacks(path, purpose)} {_advice(path.partition('.')[0])}"
-
-    def __getattr__(self, name: str) -> NoReturn:
-        raise MixdownError(self._message)
-
-    def __call__(self, *_: object, **__: object) -> NoReturn:
-        """Raise the error."""
-        raise MixdownError(self._message)
-
-    def __mro_entries__(self, _: object) -> NoReturn:
-        raise MixdownError(self._message)
-
-
-def _problems(wanted: Private) -> list[str]:
-    found = resolved(wanted)
-    if isinstance(found, Missing):
-        return [_lacks(_dotted(wanted.path), wanted.purpose)]
-    path = _dotted(wanted.path)
-    gone = [_lacks(f"{path}.{name}", wanted.purpose) for name in wanted.has if not _has(found, name)]
-    return [*gone, *_other_parameters(wanted, found)]
-
-
-def _has(owner: Any, name: str) -> bool:
-    """Whether a module or class has a name, or a class speaks of it in its methods, as it does of its attributes."""
-    return hasattr(owner, name) or any(name in code.co_names for code in _methods(owner))
-
-
-def _methods(owner: Any) -> Iterator[CodeType]:
-    """The code of the methods of a class, below whatever they are wrapped in."""
-    for each in (each for base in getattr(owner, "__mro__", ()) for each in vars(base).values()):
-        code = getattr(inspect.unwrap(each) if callable(each) else each, "__code__", None)
-        if code is not None:
-            yield code
-
-
-def _other_parameters(wanted: Private, found: Any) -> list[str]:
-    if not wanted.takes:
-        return []
-    names = tuple(inspect.signature(found).parameters)
-    if names[: len(wanted.takes)] == wanted.takes:
-        return []
-    now = f"{described(wanted.package)} calls {_dotted(wanted.path)} with ({', '.join(names)})"
-    return [f"{now}, not with ({', '.join(wanted.takes)})."]
-
-
-def _lacks(path: str, purpose: str) -> str:
-    return f"{described(path.partition('.')[0])} has no {path} ({purpose})."
-
-
 def _advice(package: str) -> str:
     return f"mixdown was checked with {CHECKED[package]}. {way_out(package)}"
-
-
-def _dotted(path: str) -> str:
-    return path.rstrip(":").replace(":", ".")

@@ -1,4 +1,4 @@
-"""Which TensorFlow releases mixdown supports: `refuse_untested` refuses others. `versions` says what is loaded.
+"""Which TensorFlow releases mixdown supports: `refuse_untested` refuses others.
 
 To support a new one, edit NEWEST here, the checked versions in `private`, the pins in pyproject.toml and the versions
 of `make test-matrix`.
@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 
 import tensorflow as tf
 
-from mixdown import __version__
 from mixdown.errors import MixdownError
+from mixdown.keras3 import private as keras3
 from mixdown.messages import warn
 
 OLDEST, NEWEST = (2, 16), (2, 21)
@@ -27,7 +26,7 @@ TESTED = " to ".join(".".join(map(str, each)) for each in (OLDEST, NEWEST))
 
 WAYS_OUT = {
     "tensorflow": f"Use TensorFlow {TESTED}: pip install 'tensorflow>=2.{OLDEST[1]},<2.{NEWEST[1] + 1}'.",
-    "keras": "Use Keras 3.15: pip install 'keras==3.15.*'.",
+    "keras": keras3.WAY_OUT,
     "tf_keras": "Use the tf_keras of your TensorFlow: pip install 'tf_keras~=X.Y.0' for TensorFlow X.Y.",
 }
 
@@ -54,17 +53,6 @@ def refuse_untested() -> None:
     warn(f"TensorFlow {tf.__version__} is not tested with mixdown ({TESTED} are), and {VARIABLE}=1 is set.")
 
 
-def versions() -> dict[str, str]:
-    """The versions that reports name."""
-    return {"mixdown": __version__, "tensorflow": tf.__version__}
-
-
 def way_out(package: str = "tensorflow") -> str:
     """What to install instead."""
     return WAYS_OUT[package]
-
-
-def described(package: str) -> str:
-    """A library that is loaded, with its version."""
-    name = {"tensorflow": "TensorFlow", "keras": "Keras"}.get(package, package)
-    return f"{name} {getattr(sys.modules.get(package), '__version__', '')}".rstrip()

@@ -36,7 +36,7 @@ class SettledPlan(NamedTuple):
     @property
     def summary(self) -> str:
         """What the session runs, in one line."""
-        return summary_of(self.graph, self.paints, self.plan.policy.low)
+        return summary_of(self.plan.view, self.paints)
 
 
 def settle(

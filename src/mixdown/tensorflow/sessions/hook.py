@@ -148,7 +148,9 @@ def _replace_init(original: Any) -> Any:
 def _make_plain(original_init: Any, session: Any) -> None:
     """Put a session that has not run anything yet onto the user's graph."""
     BaseSession.close(session)
-    c_api.TF_DeleteSession(session._session)
+    # Taken out first: an interrupt must not leave a deleted session behind, which its finalizer would delete again.
+    old, session._session = session._session, None
+    c_api.TF_DeleteSession(old)
     session.__dict__.pop(_TWIN, None)
     _twinned.discard(session)
     original_init(session, session._target, session._graph, session._config)

@@ -14,13 +14,14 @@ from typing import Any, NamedTuple
 from tensorflow.core.framework import function_pb2, graph_pb2
 
 from mixdown.core import Paint, Policy, make_plan
+from mixdown.core.gc_pause import collector_paused
+from mixdown.core.rule_watch import RuleWatch
 from mixdown.messages import logger
 from mixdown.tensorflow.protos import signatures
 from mixdown.tensorflow.protos.bodies import graph_body
 from mixdown.tensorflow.protos.c_graph import CGraph
 from mixdown.tensorflow.protos.library import by_name, mentioned
 from mixdown.tensorflow.reading.read import read
-from mixdown.tensorflow.runtime.gc_pause import collector_paused
 from mixdown.tensorflow.runtime.private import OpError, eager_mode
 from mixdown.tensorflow.sessions.graph import MARK, MARKED, Layout, NewNodes, write
 from mixdown.tensorflow.sessions.growth import SettledPlan, brings_nothing_low, settle
@@ -58,6 +59,7 @@ class SessionTwin:
         self._begun: Import | None = None  # an import that may be under way
         self.version = 0  # of the user's graph, as far as it is imported
         self.extended_to = 0  # the same, as far as the session knows
+        self._rules = RuleWatch(policy)
         self._rewrites = True
         self.plan: SettledPlan | None = None  # of the whole graph, as far as it is imported
 
@@ -119,7 +121,11 @@ class SessionTwin:
     def _add_rewritten(self, origin: Any) -> None:
         library = by_name(origin)
         reading = read(graph_body(origin), library, self.policy, default_device=self.default_device)
-        plan = settle(reading, make_plan(reading.graph, self.policy), self._nodes, self._layout.lowered)
+        made = make_plan(reading.graph, self.policy)
+        self._rules.see(made)
+        if self._rules.awaits(made):  # a graph holds all of a step
+            self._rules.step_is_over()
+        plan = settle(reading, made, self._nodes, self._layout.lowered)
         root, twins = self._functions.apply(plan, self.default_device)
         functions = {**library, **{twin.signature.name: twin for twin in twins}}
         # Not strict: casts follow the user's nodes. `write` adds its own, as the twin may hold some of them already.

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tensorflow.core.framework import graph_pb2
+
 from mixdown.core import Plan, Policy, make_plan
+from mixdown.core.gc_pause import collector_paused
+from mixdown.core.policy import policy_or
 from mixdown.errors import GraphError, PolicyError
 from mixdown.reports import Report
 from mixdown.reports.build import Facts, graph_report
 from mixdown.reports.rendering.blocks import summary
+from mixdown.rules.layer_names import LayerScopes
 from mixdown.tensorflow.protos.bodies import graph_body
 from mixdown.tensorflow.protos.library import by_name, mentioned, referenced, replace_all, unused
 from mixdown.tensorflow.protos.wiring import LONGEST_PORT, node_name
 from mixdown.tensorflow.reading.products import products
 from mixdown.tensorflow.reading.read import Reading, read
-from mixdown.tensorflow.runtime.gc_pause import collector_paused
-from mixdown.tensorflow.runtime.releases import versions
 from mixdown.tensorflow.runtime.source_lines import of_graph_def
+from mixdown.tensorflow.runtime.versions import versions
 from mixdown.tensorflow.writing.apply import apply
 from mixdown.untrusted.escaped import escaped
 
@@ -70,10 +75,22 @@ def rewrite_graph_def(
         GraphError: the graph is broken, or a feed or fetch is not in it.
         PolicyError: an override of the policy matches no op of this graph.
     """
-    rewrite = rewrite_graph(graph_def, fetches, feeds, policy or Policy())
+    _refuse_other_than_graph_def(graph_def)
+    rewrite = rewrite_graph(graph_def, fetches, feeds, policy_or(policy, Policy()))
     if idle := idle_overrides(rewrite):
         raise PolicyError(f"Nothing in this graph matches {'; '.join(idle)}: mend or remove that rule.")
     return rewrite
+
+
+def _refuse_other_than_graph_def(given: Any) -> None:
+    if isinstance(given, str | PathLike):
+        raise GraphError(
+            f"rewrite_graph_def takes a GraphDef, not the path {str(given)!r}. To rewrite a file, call "
+            f"mixdown.convert_saved_model({str(given)!r}, <where the converted one goes>)."
+        )
+    if not isinstance(given, graph_pb2.GraphDef):
+        way_out = "Pass its as_graph_def()." if hasattr(given, "as_graph_def") else "mixdown.explain takes most others."
+        raise GraphError(f"rewrite_graph_def takes a GraphDef, not a {type(given).__name__}. {way_out}")
 
 
 def rewrite_graph(graph_def: Any, fetches: Iterable[str], feeds: Iterable[str], policy: Policy) -> Rewrite:
@@ -98,11 +115,13 @@ def rewrite_graph(graph_def: Any, fetches: Iterable[str], feeds: Iterable[str], 
 def idle_overrides(rewrite: Rewrite) -> list[str]:
     """The rules of the policy that name nothing at all; an op that has no float32 port any more counts as named."""
     nodes = [node for body in rewrite.reading.bodies for node in body.nodes] if rewrite.reading else []
+    scopes = LayerScopes(node.name for node in nodes)
     return [
         override.subject
         for override in rewrite.plan.idle_overrides
         if not any(
-            override.matches(node.op, node.name) and (override.attribute or "").partition("[")[0] in ("", *node.attr)
+            override.matches(node.op, node.name, scopes)
+            and (override.attribute or "").partition("[")[0] in ("", *node.attr)
             for node in nodes
         )
     ]

@@ -76,10 +76,10 @@ REFUSALS: dict[str, tuple[Any, type[Exception], str]] = {
     "anything else": (
         lambda: wrapped([1]),
         TypeError,
-        r"needs a Keras 3 or tf_keras optimizer, got \[1\] of type list",
+        r"needs a Keras 3 or tf_keras optimizer, but got \[1\] of type list",
     ),
     "another word": (lambda: wrapped(loss_scale="static"), ValueError, "\"dynamic\" or a LossScale, got 'static'"),
-    "no scale": (lambda: wrapped(loss_scale=None), TypeError, "got None of type NoneType"),
+    "no scale": (lambda: wrapped(loss_scale=None), ValueError, "loss_scale cannot be None"),
     "true": (lambda: wrapped(loss_scale=True), TypeError, "got True of type bool"),
     "another LossScale": (lambda: wrapped(loss_scale=Doubling()), TypeError, "cannot call another kind of LossScale"),
     "zero": (lambda: wrapped(loss_scale=0), ValueError, "loss_scale must be finite and greater than 0, got 0"),
@@ -92,7 +92,7 @@ REFUSALS: dict[str, tuple[Any, type[Exception], str]] = {
     "limit of zero": (lambda: wrapped(skip_limit=0), ValueError, "skip_limit must be at least 1, got 0"),
     "no variables": (lambda: wrapped().apply([1.0]), ValueError, "without variables before the optimizer knew any"),
     "unknown variable": (with_unknown_variable, ValueError, "stranger is not one of the variables"),
-    "cross-replica": (in_cross_replica_context, ValueError, "must be called in replica context, got cross-replica"),
+    "cross-replica": (in_cross_replica_context, ValueError, "must be called in a replica context, got cross-replica"),
     "minimize a tensor": (
         lambda: wrapped().minimize(tf.constant(1.0), [keras.Variable(1.0)]),
         ValueError,

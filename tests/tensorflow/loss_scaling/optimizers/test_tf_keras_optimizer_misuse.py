@@ -60,7 +60,7 @@ def without_gradients(style: str) -> Any:
         (wrapped_twice, ValueError, r"cannot wrap TfKeras\w*, which scales the loss already. Pass the bare optimizer"),
         (wrapped_by_two, ValueError, r"This Adam is wrapped by another LossScaleOptimizer already.*make a new"),
         (wrapped_by_tf_keras_first, ValueError, "This Adam is wrapped by another LossScaleOptimizer already"),
-        (applied_across_replicas, RuntimeError, r"in replica context, got cross-replica.*passed to strategy\.run"),
+        (applied_across_replicas, RuntimeError, r"in a replica context, got cross-replica.*passed to strategy\.run"),
         (given_too_few_weights, ValueError, r"\d+ variables of its inner optimizer and 9 of the loss scale, got 4"),
         (without_a_tape, ValueError, "`tape` is required"),
         (without_gradients, ValueError, "No gradients provided for any variable"),

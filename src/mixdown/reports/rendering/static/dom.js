@@ -39,6 +39,13 @@ function size(bytes) {
   return `${unit && value < 100 ? value.toFixed(1) : Math.round(value)} ${units[unit]}`;
 }
 
+// Multiplications and additions, for people.
+function flops(count) {
+  const units = ["FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP"];
+  const unit = Math.min(units.length - 1, Math.max(0, Math.floor(Math.log10(count || 1) / 3)));
+  return `${Number((count / 1000 ** unit).toPrecision(3))} ${units[unit]}`;
+}
+
 // A name that may wrap where it has a slash.
 const wrapping = (name) => name.split(/(?<=\/)/).flatMap((piece) => [piece, el("wbr")]);
 
@@ -57,17 +64,17 @@ function ranking(labels, most) {
   return { top: ranked.slice(0, most), rest: ranked.length - Math.min(most, ranked.length) };
 }
 
-// A list of bars, the longest first.
-function bars({ top, rest }, noun) {
+// A list of bars, as long as the numbers say.
+function bars({ top, rest }, noun, shown = (times) => count(times)) {
   const longest = Math.max(1, ...top.map(([, times]) => times));
-  const rows = top.map(([label, times]) => {
+  const rows = top.map(([label, times, sites]) => {
     const bar = el("span", { class: "bar-fill" });
     bar.style.width = `${(100 * times) / longest}%`;
     return el(
       "li",
       {},
       el("span", { class: "bar-label" }, label),
-      el("span", { class: "bar-count" }, count(times)),
+      el("span", { class: "bar-count" }, shown(times, sites)),
       bar,
     );
   });

@@ -28,8 +28,8 @@ class ScopeMap {
     new ResizeObserver(() => this.draw()).observe(this.surface);
   }
 
-  load(graph, mode) {
-    Object.assign(this, { graph, mode, scope: scopesOf(graph), chain: [], chosen: null });
+  load(graph, mode, area) {
+    Object.assign(this, { graph, mode, area, scope: scopesOf(graph), chain: [], chosen: null });
     this.draw();
   }
 
@@ -53,12 +53,17 @@ class ScopeMap {
   draw() {
     const { clientWidth: width, clientHeight: height } = this.surface;
     if (!this.graph || !width || !height) return;
-    Object.assign(this, layout(this.scope, { x: 0, y: 0, w: width + 4, h: height + 4 }));
+    Object.assign(this, layout(this.scope, { x: 0, y: 0, w: width + 4, h: height + 4 }, this.areaOf(this.scope)));
     this.spots = new Map(this.cells.map((cell) => [cell.scope.children.length ? cell.scope : cell.scope.op.id, cell]));
     this.paintCanvas(width, height);
     this.placeButtons();
     this.drawTrail(width, height);
     this.drawCrumbs();
+  }
+
+  // What boxes are as large as: what was chosen, or if a scope has none of it, its ops.
+  areaOf(scope) {
+    return [this.area, ...AREAS].find((area) => scope[area] > 0);
   }
 
   paintCanvas(width, height) {
@@ -85,10 +90,10 @@ class ScopeMap {
     return Object.fromEntries(Object.entries(names).map(([key, name]) => [key, colour(name)]));
   }
 
-  // The colour of a cell: that of its op, or for a scope too small to open, of most ops in it.
+  // The colour of a cell: that of its op, or for a scope too small to open, of most bytes in it.
   partFor(scope) {
     if (!scope.children.length && scope.op) return partOf(scope.op, this.mode);
-    const parts = partsOf(scope, this.mode);
+    const parts = weightsOf(scope, this.mode);
     return PARTS[this.mode].reduce((most, part) => ((parts[part] || 0) > (parts[most] || 0) ? part : most));
   }
 
@@ -123,7 +128,8 @@ class ScopeMap {
       if (top && !seen.has(top.scope)) tops.push(top);
       if (top) seen.add(top.scope);
     }
-    tops.sort((a, b) => b.scope.ops - a.scope.ops);
+    const area = this.areaOf(this.scope);
+    tops.sort((a, b) => b.scope[area] - a.scope[area]);
     this.buttons.replaceChildren(...tops.slice(0, MOST_BUTTONS).map((top, index) => this.button(top, index)));
   }
 
@@ -156,8 +162,8 @@ class ScopeMap {
   }
 
   share(scope) {
-    const low = (scope.counts.low || 0) + (scope.counts.mixed || 0);
-    return `${count(low)} of ${count(scope.ops)} in 16 bits`;
+    if (this.areaOf(this.scope) === "flops") return flops(scope.flops);
+    return size(scope.bytes);
   }
 
   key(event) {
@@ -209,7 +215,7 @@ class ScopeMap {
     if (!cell) return;
     const op = !cell.scope.children.length && cell.scope.op;
     const lines = op
-      ? [op.name, `${op.kind} · ${op.precision} · ${op.category}`]
+      ? [op.name, `${op.kind} · ${WORDS[op.precision]} · ${op.category}`]
       : [
           lineage(cell.scope)
             .slice(1)
@@ -258,12 +264,12 @@ class ScopeMap {
           : el("button", { type: "button", onclick: () => this.onScope(scope) }, name);
         return index ? [el("span", { class: "muted", "aria-hidden": "true" }, "/"), crumb] : [crumb];
       }),
-      el("span", { class: "muted crumb-note" }, counted(this.scope.ops, "op")),
+      el("span", { class: "muted crumb-note" }, describe(this.scope, this.mode).split(": ").pop()),
     );
   }
 
-  paint(mode) {
-    this.mode = mode;
+  paint(mode, area) {
+    Object.assign(this, { mode, area });
     this.draw();
   }
 }

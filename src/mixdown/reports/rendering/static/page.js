@@ -1,6 +1,6 @@
 // The page itself: its parts, and what happens when something is chosen. Start with `start`.
 
-const state = { report: null, graph: null, mode: "precision" };
+const state = { report: null, graph: null, mode: "precision", area: "bytes" };
 const views = {};
 
 function start() {
@@ -15,14 +15,21 @@ function start() {
     tabs: new Tabs(refresh),
   });
   views.panel = el("aside", { class: "panel", id: "op-panel", "aria-live": "polite", "aria-label": "Details" });
-  drawSummary(state.report);
+  drawSummary(state.report, null);
   fillPicker(state.report);
   window.addEventListener("hashchange", () => goTo(location.hash));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => views.map.draw());
-  if (state.report.graphs.length) showGraph(0);
+  if (state.report.graphs.length) showGraph(heaviest(state.report.graphs));
   else showNothing();
   if (location.hash) goTo(location.hash);
   requestAnimationFrame(() => requestAnimationFrame(() => performance.mark("mixdown-ready")));
+}
+
+// The graph with the most work: of a training run, the step.
+function heaviest(graphs) {
+  const work = ({ effort, ops }) => [effort.flops, effort.float32_bytes, ops.length];
+  const more = (a, b) => work(a).map((each, at) => each - work(b)[at]).find(Boolean) > 0;
+  return graphs.reduce((best, graph) => (more(graph, best) ? graph : best)).index;
 }
 
 function fillPicker(report) {
@@ -32,7 +39,7 @@ function fillPicker(report) {
       el(
         "option",
         { value: graph.index },
-        `${graph.name} (${graph.kind}, ${count(lowCount(graph.ops))} of ${count(graph.ops.length)} in 16 bits)`,
+        `${graph.name} (${graph.kind}${graph.effort.flops ? `, ${shareOf(graph.effort)} in 16 bits` : ""})`,
       ),
     ),
   );
@@ -55,6 +62,7 @@ function showGraph(index) {
   state.graph = graph;
   byId("graph-picker").value = String(index);
   const root = scopesOf(graph);
+  drawSummary(report, graph);
   views.tree.load(root, state.mode);
   views.search.load(graph);
   views.tabs.clear();
@@ -80,7 +88,7 @@ function showGraph(index) {
       views.tabs.show("graph");
     }),
   );
-  views.map.load(graph, state.mode);
+  views.map.load(graph, state.mode, state.area);
   views.panel.replaceChildren(scopePanel(graph, root, state.mode));
   views.tabs.show(tab);
 }
@@ -113,31 +121,39 @@ function graphView(graph) {
           { class: "warning", role: "note" },
           `This ${graph.kind} was left as it was: ${graph.reason || "no reason recorded"}.`,
         ),
-    el("div", { class: "graph-bar" }, modeSwitch(), el("ul", { class: "legend", id: "legend" }, legend())),
+    el("div", { class: "graph-bar" }, ...switches(), el("ul", { class: "legend", id: "legend" }, legend())),
     el("div", { class: "graph-grid" }, views.tree.node, views.map.node, views.panel),
   ];
 }
 
-function modeSwitch() {
-  const option = (mode, title) =>
+function switches() {
+  return [
+    choices("mode", "Colour by", { precision: "Precision", category: "Category" }),
+    choices("area", "Area by", { bytes: "Bytes", flops: "Arithmetic" }),
+  ];
+}
+
+// A row of radio buttons that sets one part of the state.
+function choices(key, title, options) {
+  const option = ([value, label]) =>
     el(
       "label",
       { class: "choice" },
       el("input", {
         type: "radio",
-        name: "mode",
-        value: mode,
-        checked: mode === state.mode,
-        onchange: () => setMode(mode),
+        id: `${key}-${value}`,
+        name: key,
+        value,
+        checked: value === state[key],
+        onchange: () => choose(key, value),
       }),
-      el("span", {}, title),
+      el("span", {}, label),
     );
   return el(
-    "fieldset",
-    { class: "modes" },
-    el("legend", { class: "sr-only" }, "Colour by"),
-    option("precision", "Precision"),
-    option("category", "Category"),
+    "div",
+    { class: "field" },
+    el("span", { "aria-hidden": "true" }, title),
+    el("fieldset", { class: "modes" }, el("legend", { class: "sr-only" }, title), Object.entries(options).map(option)),
   );
 }
 
@@ -158,10 +174,10 @@ function legend() {
     );
 }
 
-function setMode(mode) {
-  state.mode = mode;
-  views.tree.paint(mode);
-  views.map.paint(mode);
+function choose(key, value) {
+  state[key] = value;
+  views.tree.paint(state.mode);
+  views.map.paint(state.mode, state.area);
   byId("legend").replaceChildren(...legend());
 }
 

@@ -19,6 +19,7 @@ function opPanel(graph, op, site, { onOp, onSite, onScope }) {
     ),
     facts([
       ["Kind", op.kind],
+      ["Work", [op.flops ? flops(op.flops) : null, op.bytes ? `moves ${size(op.bytes)} in ${FULL}` : null].filter(Boolean).join(", ")],
       ["Category", category(site.category)],
       ["Decided by", `stage ${site.stage}`],
       ["Because", worded(site.reason)],
@@ -124,6 +125,8 @@ function castsBelow(ops) {
   return casts.length ? `${counted(casts.length, "cast")} behind them, ${size(knownBytes(casts))}${rest}` : "no casts";
 }
 
+const isLow = (graph, op) => op.sites.length > 0 && op.sites[0].dtype === graph.low;
+
 function scopePanel(graph, scope, mode) {
   const ops = scope === graph.root ? graph.ops : opsBelow(scope);
   const low = lowCount(ops);
@@ -131,7 +134,8 @@ function scopePanel(graph, scope, mode) {
     ops.filter((op) => op.precision !== "full").map((op) => op.kind),
     8,
   );
-  const why = obstacles(ops, 8);
+  const why = obstacles(graph, ops, 8);
+  const lowFlops = ops.reduce((sum, op) => sum + (isLow(graph, op) ? op.flops : 0), 0);
   return el(
     "div",
     { class: "panel-body" },
@@ -149,11 +153,14 @@ function scopePanel(graph, scope, mode) {
               .join("/"),
           ),
     ),
-    el("p", {}, `${count(low)} of ${counted(ops.length, "op")} in ${graph.low} (${percent(low, ops.length)})`),
+    scope.flops
+      ? el("p", {}, `${percent(lowFlops, scope.flops)} of ${flops(scope.flops)} of matrix arithmetic in ${graph.low}`)
+      : null,
+    el("p", {}, `moves ${size(scope.bytes)} in ${FULL}; ${count(low)} of ${counted(ops.length, "op")} in ${graph.low}`),
     el("p", { class: "muted", id: "scope-casts" }, castsBelow(ops)),
-    mixBar(partsOf(scope, mode), PARTS[mode], scope.ops),
+    mixBar(weightsOf(scope, mode), PARTS[mode]),
     kinds.top.length ? el("div", {}, el("h3", {}, `In ${graph.low}, by kind`), bars(kinds, "kind")) : null,
-    why.top.length ? el("div", {}, el("h3", {}, `Still ${FULL}, because`), bars(why, "reason")) : null,
+    why.top.length ? el("div", {}, el("h3", {}, `Still ${FULL}, because`), bars(why, "reason", (bytes, sites) => `${size(Math.round(bytes))}, ${count(sites)}`)) : null,
     el("p", { class: "muted hint" }, "Choose an op in the map, the tree or by search to see why it is what it is."),
   );
 }

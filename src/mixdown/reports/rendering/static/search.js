@@ -1,4 +1,5 @@
-// Search by name or kind: every word must occur; whatever begins with the last part of a name comes first.
+// Search by name or kind: every word must occur; whatever begins with the last part of a name comes first, and what
+// belongs to the forward pass before its gradients.
 
 const MOST_FOUND = 50;
 
@@ -7,7 +8,7 @@ function find(graph, query) {
   if (!words.length) return [];
   if (!graph.keys) graph.keys = graph.ops.map((op) => `${op.label} ${op.kind}`.toLowerCase());
   const found = graph.ops.filter((op) => words.every((word) => graph.keys[op.id].includes(word)));
-  return found.sort((a, b) => rank(a, words) - rank(b, words) || a.id - b.id);
+  return found.sort((a, b) => a.backward - b.backward || rank(a, words) - rank(b, words) || a.id - b.id);
 }
 
 function rank(op, words) {

@@ -1,4 +1,4 @@
-// The tree of scopes, collapsed first. Only the rows in view exist, so that thousands of siblings cost nothing.
+// The tree of scopes, open at the layers of the model first. Only the rows in view exist, so that thousands of siblings cost nothing.
 
 const ROW = 28; // pixels; page.css has the same number
 const SPARE = 8; // rows drawn beyond either edge
@@ -24,7 +24,7 @@ class Tree {
   }
 
   load(root, mode) {
-    Object.assign(this, { root, mode, open: new Set([root]), path: new Set(), chosen: null, at: 0 });
+    Object.assign(this, { root, mode, open: new Set(layersOf(root)), path: new Set(), chosen: null, at: 0 });
     this.list();
   }
 
@@ -77,8 +77,8 @@ class Tree {
       el("span", { class: branch ? "twist" : "twist leaf", "aria-hidden": "true" }),
       scope.op ? el("span", { class: `dot fill-${partOf(scope.op, this.mode)}` }) : null,
       el("span", { class: scope.group ? "row-name group" : "row-name" }, scope.name),
-      branch ? el("span", { class: "row-count" }, count(scope.ops)) : el("span", { class: "row-kind" }, scope.op.kind),
-      branch ? mixBar(partsOf(scope, this.mode), PARTS[this.mode], scope.ops) : null,
+      branch ? el("span", { class: "row-count" }, size(scope.bytes)) : el("span", { class: "row-kind" }, scope.op.kind),
+      branch ? mixBar(weightsOf(scope, this.mode), PARTS[this.mode]) : null,
     );
     node.style.top = `${position * ROW}px`;
     node.style.paddingLeft = `${level * 14 - 6}px`;

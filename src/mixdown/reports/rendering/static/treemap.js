@@ -1,4 +1,4 @@
-// The arithmetic of the map: scopes as boxes in boxes, each as large as the ops in it.
+// The arithmetic of the map: scopes as boxes in boxes, each as large as the bytes or the arithmetic in it.
 
 // Boxes for weights inside a rectangle, kept as square as can be. Weights come largest first.
 function squarify(weights, rect) {
@@ -47,18 +47,20 @@ function rowEnd(weights, start, side, scale) {
   return weights.length;
 }
 
-// What stands in a scope: its own op, if it is one, and its children; largest first.
-function partsInside(scope) {
-  const own = scope.op && scope.children.length ? [{ ...scope, children: [], ops: 1 }] : [];
-  return [...own, ...scope.children].sort((a, b) => b.ops - a.ops);
+// What stands in a scope: its own op, if it is one, and its children; largest first. What has no weight is left out.
+function partsInside(scope, area) {
+  const { op } = scope;
+  const own = op && scope.children.length ? [{ ...scope, children: [], ops: 1, bytes: op.bytes, flops: op.flops }] : [];
+  return [...own, ...scope.children].filter((part) => part[area] > 0).sort((a, b) => b[area] - a[area]);
 }
 
 // All boxes of a scope: `frames` are scopes with room for what is in them, `cells` are what gets a colour.
-function layout(scope, rect) {
+function layout(scope, rect, area) {
   const frames = [];
   const cells = [];
   const visit = (here, box, depth, top) => {
-    if (!here.children.length || box.w < 3 || box.h < 3) {
+    const closed = here.closed && depth > 0;
+    if (!here.children.length || closed || box.w < 3 || box.h < 3) {
       cells.push({ ...box, scope: here, top });
       return;
     }
@@ -72,9 +74,9 @@ function layout(scope, rect) {
       h: box.h - pad - Math.max(pad, head),
     };
     if (depth > 0) frames.push({ ...box, scope: here, depth, head });
-    const parts = partsInside(here);
+    const parts = partsInside(here, area);
     squarify(
-      parts.map((part) => part.ops),
+      parts.map((part) => part[area]),
       inner,
     ).forEach((next, index) => {
       visit(parts[index], shrink(next, depth), depth + 1, top || { scope: parts[index], box: next });

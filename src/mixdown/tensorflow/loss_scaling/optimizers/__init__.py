@@ -7,14 +7,18 @@ library to find that out: that of an existing optimizer is imported already.
 from importlib import import_module
 from typing import Any
 
+from mixdown.errors import WrongTypeError
 from mixdown.tensorflow.runtime.private import refuse_missing
 
 # The class all optimizers of a library descend from -> the module and the class of its wrapper. Comparing names imports
 # nothing; they are in the table of private names, too.
 HOMES = {
-    "keras.src.optimizers.base_optimizer.BaseOptimizer": ("keras3", "Keras3LossScaleOptimizer"),
-    "tf_keras.src.optimizers.optimizer.Optimizer": ("tf_keras", "TfKerasLossScaleOptimizer"),
-    "tf_keras.src.optimizers.legacy.optimizer_v2.OptimizerV2": ("tf_keras", "TfKerasLegacyLossScaleOptimizer"),
+    "keras.src.optimizers.base_optimizer.BaseOptimizer": ("mixdown.keras3.optimizer", "Keras3LossScaleOptimizer"),
+    "tf_keras.src.optimizers.optimizer.Optimizer": (f"{__name__}.tf_keras", "TfKerasLossScaleOptimizer"),
+    "tf_keras.src.optimizers.legacy.optimizer_v2.OptimizerV2": (
+        f"{__name__}.tf_keras",
+        "TfKerasLegacyLossScaleOptimizer",
+    ),
 }
 TF_V1 = "tensorflow.python.training.optimizer.Optimizer"
 WRAPPED = {
@@ -26,44 +30,48 @@ WRAPPED = {
 
 
 def LossScaleOptimizer(inner: Any, loss_scale: Any = "dynamic", *, skip_limit: int | None = None) -> Any:  # noqa: N802 - used like a class, which it picks
-    """Wrap a Keras 3 or tf_keras optimizer so that it scales the loss and skips non-finite steps.
+    """Wrap an optimizer of a library on TensorFlow: `mixdown.choose_host` says what is asked, and what is raised.
 
     Args:
-        inner: an optimizer of Keras 3 (`keras.optimizers`) or tf_keras (`tf_keras.optimizers`, also its `legacy` ones).
-        loss_scale: "dynamic", a number (a fixed scale) or a `mixdown.LossScale`.
-        skip_limit: skips in a row after which `mixdown.LossScaleError` is raised; None to be warned once at 50.
+        inner: an optimizer of Keras 3 with TensorFlow's backend, or of tf_keras.
+        loss_scale: see there.
+        skip_limit: see there.
 
     Returns:
-        An optimizer of the same library, for `compile` and `fit` or a loop of your own.
-
-    Raises:
-        TypeError: `inner` is not an optimizer, or not one of these libraries.
-        ValueError: `inner` scales the loss already.
-        MixdownError: its library is not as mixdown knows it.
+        An optimizer of the same library.
     """
-    ancestors = {f"{each.__module__}.{each.__qualname__}" for each in type(inner).__mro__}
-    if ancestors & WRAPPED:
+    if ancestors(inner) & WRAPPED:
         raise ValueError(
             f"LossScaleOptimizer cannot wrap {type(inner).__name__}, which scales the loss already. "
             "Pass the optimizer inside it instead."
         )
-    found = next((each for each in HOMES if each in ancestors), None)
+    found = home_of(inner)
     if found is None:
-        raise TypeError(f"LossScaleOptimizer {what_is_wrong(inner, ancestors)}")
+        raise WrongTypeError(f"LossScaleOptimizer needs a Keras 3 or tf_keras optimizer, but {what_came(inner)}")
     refuse_missing(found.partition(".")[0])
     module, kind = HOMES[found]
-    return getattr(import_module(f"{__name__}.{module}"), kind)(inner, loss_scale, skip_limit=skip_limit)
+    return getattr(import_module(module), kind)(inner, loss_scale, skip_limit=skip_limit)
 
 
-def what_is_wrong(inner: Any, ancestors: set[str]) -> str:
-    """Why this object cannot be wrapped, and what to pass."""
-    if TF_V1 in ancestors:
+def home_of(inner: Any) -> str | None:
+    """The key of `HOMES` that an optimizer descends from; None if there is none."""
+    return next((each for each in HOMES if each in ancestors(inner)), None)
+
+
+def ancestors(inner: Any) -> set[str]:
+    """The names of the classes that an object is an instance of."""
+    return {f"{each.__module__}.{each.__qualname__}" for each in type(inner).__mro__}
+
+
+def what_came(inner: Any) -> str:
+    """What was passed instead of an optimizer, and what to pass."""
+    if TF_V1 in ancestors(inner):
         return (
-            f"is for Keras optimizers, got the v1 optimizer {type(inner).__name__}. "
+            f"got the v1 optimizer {type(inner).__name__}. "
             "Use mixdown.MixedPrecisionLossScaleOptimizer for v1 optimizers."
         )
     if isinstance(inner, type):
-        return f"needs an optimizer, got the class {inner.__name__}. Pass an instance: {inner.__name__}()."
+        return f"got the class {inner.__name__}. Pass an instance: {inner.__name__}()."
     if isinstance(inner, str):
-        return f"needs an optimizer, got the string {inner!r}. Pass keras.optimizers.get({inner!r})."
-    return f"needs a Keras 3 or tf_keras optimizer, got {inner!r} of type {type(inner).__name__}."
+        return f"got the string {inner!r}. Pass keras.optimizers.get({inner!r})."
+    return f"got {inner!r} of type {type(inner).__name__}."

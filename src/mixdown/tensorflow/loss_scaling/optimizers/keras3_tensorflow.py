@@ -13,17 +13,18 @@ import tensorflow as tf
 from mixdown.scaling.step_counters import HEAD, row_of
 from mixdown.tensorflow.loss_scaling.branching import either, in_xla, where
 from mixdown.tensorflow.loss_scaling.gradients import agreed_codes, codes, refuse_cross_replica, unscaled, values
+from mixdown.tensorflow.loss_scaling.loss_scale import law_of
 from mixdown.tensorflow.loss_scaling.step_counters import log_entries, raise_or_warn
 from mixdown.tensorflow.runtime.private import strategy_supports_no_merge_call
 
-__all__ = ["gradients", "may_read", "now", "stateless_step", "step", "tensor", "unscaled"]
+__all__ = ["functions", "gradients", "law_of", "may_read", "now", "stateless_step", "step", "tensor", "unscaled"]
 
 Gradients = Sequence[Any]  # of tf.Tensor, tf.IndexedSlices or None
 
 
 def step(optimizer: Any, gradients: Gradients, variables: Sequence[Any], *, scaled: bool) -> None:
     """Apply the gradients if they are finite on every replica, else on none; count the step."""
-    refuse_cross_replica(ValueError, f"{type(optimizer).__name__}.apply")
+    refuse_cross_replica(f"{type(optimizer).__name__}.apply")
     ordered = optimizer.in_order(gradients, variables)
 
     def apply(gradients: Gradients, variables: Sequence[Any]) -> None:
@@ -93,6 +94,16 @@ def gradients(optimizer: Any, loss: Any, variables: Sequence[Any], tape: Any) ->
     with tape:
         scaled_loss = optimizer.scale_loss(loss() if callable(loss) else loss)
     return tape.gradient(scaled_loss, list(variables))
+
+
+def functions() -> list[tf.Graph]:
+    """The functions that are being traced, innermost first."""
+    if tf.executing_eagerly():
+        return []
+    found = [tf.compat.v1.get_default_graph()]
+    while hasattr(found[-1], "outer_graph"):
+        found.append(found[-1].outer_graph)
+    return found[:-1]
 
 
 def tensor(weight: Any) -> tf.Tensor:

@@ -24,6 +24,12 @@ class ScaledOptimizer(CountProperties):
     _skips: SkipLimit
     _names: dict[str, int]  # of variables, with the number each has in the log
 
+    def __repr__(self) -> str:
+        inner = getattr(self, "inner_optimizer", None) or getattr(self, "_optimizer", None)
+        law = getattr(self._loss_scale, "law", None)
+        scale = repr(self._loss_scale) if law is None else law.described
+        return f"<LossScaleOptimizer of {type(inner).__name__}, {scale}>"
+
     def read_count(self, field: str) -> Any:
         """The value of a field of `StepCounts`."""
         return self._loss_scale.read_count(field)

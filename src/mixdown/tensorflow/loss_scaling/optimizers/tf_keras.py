@@ -25,14 +25,15 @@ class TfKerasLossScaleOptimizer(
 
     Args:
         inner_optimizer: the `tf_keras.optimizers.Optimizer` that does the work.
-        loss_scale: "dynamic", a number (a fixed scale) or a `mixdown.LossScale`.
+        loss_scale: "dynamic", a number (a fixed scale) or a `mixdown.LossScale`; of TensorFlow's own loss scales, the
+            values are taken over.
         skip_limit: skips in a row after which `LossScaleError` is raised; None to be warned once at 50. In a graph
             TensorFlow delivers the error as an `UnknownError` with its text. A step compiled by XLA cannot raise it:
             the error then comes when `fit` ends, or from the next call of `check_skips` or `apply_gradients` from
             Python.
 
     Raises:
-        TypeError: `inner_optimizer` is not a new-style tf_keras optimizer.
+        WrongTypeError: `inner_optimizer` is not a new-style tf_keras optimizer.
         ValueError: it scales the loss already, or another loss-scale optimizer wraps it.
     """
 
@@ -62,7 +63,7 @@ class TfKerasLossScaleOptimizer(
         """Apply unscaled gradients, or skip the step; gives the number of steps applied so far.
 
         Raises:
-            RuntimeError: called in cross-replica context.
+            CrossReplicaError: called in cross-replica context.
             ValueError: no variable has a gradient.
         """
         aggregate = kwargs.get("experimental_aggregate_gradients", True) and not skip_gradients_aggregation

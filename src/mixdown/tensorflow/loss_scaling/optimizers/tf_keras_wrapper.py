@@ -12,15 +12,15 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from mixdown.errors import LossScaleWarning
+from mixdown.errors import LossScaleWarning, WrongTypeError
 from mixdown.messages import warn
 from mixdown.scaling import SkipLimit
+from mixdown.scaling.live_optimizers import remember
+from mixdown.scaling.misuse import Usage
 from mixdown.tensorflow.loss_scaling.branching import in_xla
 from mixdown.tensorflow.loss_scaling.gradients import agreed_finite, first_of, refuse_cross_replica, scaled, unscaled
 from mixdown.tensorflow.loss_scaling.loss_scale import DynamicLossScale, FixedLossScale, get
-from mixdown.tensorflow.loss_scaling.misuse import Usage
 from mixdown.tensorflow.loss_scaling.optimizers.scaled_optimizer import ScaledOptimizer, apply_or_skip
-from mixdown.tensorflow.loss_scaling.scaler_reports import remember
 from mixdown.tensorflow.runtime.private import DelegatingTrackableMixin, strategy_supports_no_merge_call
 
 Pairs = Sequence[tuple[Any, Any]]  # (gradient or None, variable)
@@ -49,7 +49,7 @@ class TfKerasWrapper(ScaledOptimizer, DelegatingTrackableMixin):
 
     def __init__(self, inner_optimizer: Any, loss_scale: Any = "dynamic", *, skip_limit: int | None = None) -> None:
         if not isinstance(inner_optimizer, self.INNER):
-            raise TypeError(
+            raise WrongTypeError(
                 f"{type(self).__name__} needs a {self.INNER_NAME}, got {inner_optimizer!r}. "
                 "mixdown.LossScaleOptimizer picks the class that fits an optimizer."
             )
@@ -126,7 +126,7 @@ class TfKerasWrapper(ScaledOptimizer, DelegatingTrackableMixin):
         pairs: Pairs = list(grads_and_vars)
         if all(gradient is None for gradient, _ in pairs):
             return self.inner_optimizer.apply_gradients(pairs)  # it has nothing to do, or raises
-        refuse_cross_replica(RuntimeError, "apply_gradients")
+        refuse_cross_replica("apply_gradients")
         pairs = list(self._prepared(pairs, aggregate=aggregate))
         self._warn_of_misuse()
         self._check_compiled_steps()
@@ -168,6 +168,7 @@ class TfKerasWrapper(ScaledOptimizer, DelegatingTrackableMixin):
         return [*present, tf.linalg.global_norm(present)] if self.global_clipnorm else present
 
     def _warn_of_misuse(self) -> None:
+        self.usage.note_first_applied()
         advice = MISUSE.get((self.usage.scaled, self._gradients_were_unscaled))
         if advice:
             self.usage.scaled = self._gradients_were_unscaled = True  # warn once

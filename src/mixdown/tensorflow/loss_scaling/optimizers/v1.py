@@ -5,7 +5,10 @@ from typing import Any, NoReturn
 
 import tensorflow as tf
 
+from mixdown.errors import WrongTypeError
 from mixdown.scaling import SkipLimit
+from mixdown.scaling.live_optimizers import remember
+from mixdown.scaling.misuse import UNSCALED, Usage
 from mixdown.tensorflow.loss_scaling.gradients import (
     agreed_finite,
     concrete,
@@ -16,10 +19,9 @@ from mixdown.tensorflow.loss_scaling.gradients import (
     unscaled,
 )
 from mixdown.tensorflow.loss_scaling.loss_scale import LossScale, get
-from mixdown.tensorflow.loss_scaling.misuse import UNSCALED, Usage
 from mixdown.tensorflow.loss_scaling.optimizers.scaled_optimizer import ScaledOptimizer, apply_or_skip
-from mixdown.tensorflow.loss_scaling.scaler_reports import remember
 from mixdown.tensorflow.loss_scaling.weights import home
+from mixdown.tensorflow.runtime.private import V1LossScaleOptimizer
 
 Optimizer: Any = tf.compat.v1.train.Optimizer
 Pairs = Sequence[tuple[Any, Any]]  # (gradient or None, variable)
@@ -38,21 +40,19 @@ class MixedPrecisionLossScaleOptimizer(ScaledOptimizer, Optimizer):
 
     Args:
         opt: the v1 optimizer to wrap.
-        loss_scale: a number, "dynamic" or a `LossScale`.
+        loss_scale: a number, "dynamic" or a `LossScale`; of TensorFlow's own loss scales, the values are taken over.
         skip_limit: raise `LossScaleError` when this many steps in a row were skipped, naming the variables; None
             warns at 50. When TensorFlow, not Python, runs the step (a Session or a tf.function), it delivers the
             error as `tf.errors.UnknownError` with the same text. A function with `jit_compile=True` cannot call
             Python: call `check_skips` after it, which raises it.
 
     Raises:
-        TypeError: `loss_scale` or `skip_limit` is of a wrong type.
+        WrongTypeError: `loss_scale` or `skip_limit` is of a wrong type.
         ValueError: `opt` is no v1 optimizer or is wrapped already, `loss_scale` is None or no usable scale.
     """
 
     def __init__(self, opt: Any, loss_scale: Any, *, skip_limit: int | None = None) -> None:
         refuse_unless_bare(opt)
-        if loss_scale is None:
-            raise ValueError('loss_scale must not be None. Pass "dynamic", a number, or a LossScale.')
         super().__init__(use_locking=opt._use_locking, name=opt.get_name())
         self._optimizer = opt
         self._loss_scale = get(loss_scale)
@@ -68,6 +68,42 @@ class MixedPrecisionLossScaleOptimizer(ScaledOptimizer, Optimizer):
     def loss_scale(self) -> LossScale:
         """The loss scale; call it for the current value."""
         return self._loss_scale
+
+    def minimize(  # noqa: PLR0917 - the documented signature
+        self,
+        loss: Any,
+        global_step: Any = None,
+        var_list: Any = None,
+        gate_gradients: int = Optimizer.GATE_OP,
+        aggregation_method: int | None = None,
+        colocate_gradients_with_ops: bool = False,  # noqa: FBT001, FBT002 - the documented signature
+        name: str | None = None,
+        grad_loss: Any = None,
+    ) -> Any:
+        """`compute_gradients` and `apply_gradients` in one.
+
+        In eager execution the last arguments of `compute_gradients`, from `gate_gradients` on, are ignored.
+
+        Args:
+            loss: as for `compute_gradients`.
+            global_step: as for `apply_gradients`.
+            var_list: the variables; by default all trainable ones.
+            gate_gradients: as for `compute_gradients`.
+            aggregation_method: as for `compute_gradients`.
+            colocate_gradients_with_ops: as for `compute_gradients`.
+            name: as for `apply_gradients`.
+            grad_loss: as for `compute_gradients`.
+
+        Returns:
+            As for `apply_gradients`.
+
+        Raises:
+            WrongTypeError: something in `var_list` is no variable.
+        """
+        refuse_unless_variables(var_list)
+        how = (gate_gradients, aggregation_method, colocate_gradients_with_ops, grad_loss)
+        pairs = self.compute_gradients(loss, var_list, *(() if tf.executing_eagerly() else how))
+        return self.apply_gradients(pairs, global_step, name)
 
     def compute_gradients(  # noqa: PLR0917 - the documented signature
         self,
@@ -115,9 +151,10 @@ class MixedPrecisionLossScaleOptimizer(ScaledOptimizer, Optimizer):
 
         Raises:
             LossScaleError: `skip_limit` steps in a row were skipped.
-            ValueError: called in cross-replica context, or there is no gradient at all.
+            CrossReplicaError: called in cross-replica context.
+            ValueError: there is no gradient at all.
         """
-        refuse_cross_replica(ValueError, "apply_gradients()")
+        refuse_cross_replica("apply_gradients()")
         pairs = [(concrete(gradient), variable) for gradient, variable in grads_and_vars]
         refuse_without_gradients(pairs)
         self.usage.note_applied(UNSCALED)
@@ -185,17 +222,26 @@ def train_op(outcome: tf.Tensor, name: str) -> tf.Operation:
 
 def refuse_unless_bare(opt: Any) -> None:
     """Refuse what is no v1 optimizer, and what scales the loss already."""
-    wrappers = (MixedPrecisionLossScaleOptimizer, tf.compat.v1.mixed_precision.MixedPrecisionLossScaleOptimizer)
-    if isinstance(opt, wrappers):
+    if isinstance(opt, (MixedPrecisionLossScaleOptimizer, V1LossScaleOptimizer)):
         raise ValueError(  # noqa: TRY004 - as documented for enable_mixed_precision_graph_rewrite
-            f"opt is a {type(opt).__name__} already: wrapping it again would scale the loss twice. "
-            "Pass the optimizer it wraps, or use it as it is."
+            f'"opt" must not already be an instance of a {type(opt).__name__}. '
+            "A second one would scale the loss twice: pass the optimizer it wraps, or use it as it is."
         )
     if not isinstance(opt, Optimizer):
-        raise ValueError(  # noqa: TRY004 - the documents promise a ValueError
-            f"opt must be a tf.compat.v1.train.Optimizer, got {opt!r}. "
-            "For Keras optimizers use mixdown.LossScaleOptimizer."
+        raise WrongTypeError(
+            f'"opt" must be an instance of Optimizer (tf.compat.v1.train), but got: {opt!r} of type '
+            f"{type(opt).__name__}. For Keras optimizers use mixdown.LossScaleOptimizer."
         )
+
+
+def refuse_unless_variables(var_list: Any) -> None:
+    """Refuse a list in which something is no variable; None stands for all variables there are."""
+    for each in [] if var_list is None else tf.nest.flatten(var_list):
+        if not isinstance(each, tf.Variable):
+            raise WrongTypeError(
+                f"var_list must hold tf.Variable objects, got {each!r} of type {type(each).__name__}. For gradients "
+                "with respect to other tensors, call compute_gradients."
+            )
 
 
 def refuse_without_gradients(pairs: Pairs) -> None:

@@ -17,6 +17,7 @@ import tensorflow as tf
 from tensorflow.core.protobuf.config_pb2 import ConfigProto
 
 from mixdown.core import Policy
+from mixdown.core.policy import policy_or
 from mixdown.errors import MixdownError
 from mixdown.messages import warn
 from mixdown.tensorflow.calls import active_policy
@@ -127,7 +128,7 @@ class Run:
 
 def chosen_policy(policy: Policy | None) -> tuple[Policy, bool]:
     """The policy given, or in force, or the default one; and whether everything runs in float32 under it here."""
-    policy = policy or active_policy.current_policy() or Policy()
+    policy = policy_or(policy, active_policy.current_policy() or Policy())
     return policy, not active_policy.has_effect(policy)
 
 

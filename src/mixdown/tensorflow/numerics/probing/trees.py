@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 from mixdown.core import Paint, Plan, Policy, make_plan
+from mixdown.core.gc_pause import collector_paused
 from mixdown.tensorflow.calls.twins import Registered
 from mixdown.tensorflow.numerics.probing.probed_function import ProbedFunction, maker
 from mixdown.tensorflow.protos.bodies import CALLS, GROUP, LOOPS, MUST_COMPILE, function_body
 from mixdown.tensorflow.protos.library import mentioned
 from mixdown.tensorflow.reading.read import read
-from mixdown.tensorflow.runtime.gc_pause import collector_paused
 from mixdown.tensorflow.writing.apply import apply
 
 CHECKS = frozenset({"CheckNumerics", "CheckNumericsV2"})

@@ -2,25 +2,26 @@
 
 `scale_loss` multiplies the loss, `apply` divides the gradients again and lets the inner optimizer run, but only if all
 of them are finite on every replica. A skipped step changes no weight, slot, accumulator or iteration count of the inner
-optimizer, and so no schedule advances; it changes the scale and the counters (`keras3_counters`), nothing else.
+optimizer, and so no schedule advances; it changes the scale and the counters (`Keras3Counters`), nothing else.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
+from importlib import import_module
 from typing import Any, Self
 
 import keras
 
+from mixdown.errors import WrongTypeError
+from mixdown.keras3.counters import Backend, Keras3Counters
 from mixdown.scaling import Law, SkipLimit
-from mixdown.tensorflow.loss_scaling.loss_scale import law_of
-from mixdown.tensorflow.loss_scaling.misuse import UNDIVIDED, Usage
-from mixdown.tensorflow.loss_scaling.optimizers.keras3_counters import Backend, Keras3Counters
-from mixdown.tensorflow.loss_scaling.scaler_reports import remember
+from mixdown.scaling.live_optimizers import remember
+from mixdown.scaling.misuse import UNDIVIDED, Usage
 
-if keras.backend.backend() == "tensorflow":
-    from mixdown.tensorflow.loss_scaling.optimizers import keras3_tensorflow as backend_module
-else:
-    from mixdown.tensorflow.loss_scaling.optimizers import keras3_functional as backend_module  # type: ignore[no-redef]
+BACKENDS = {"tensorflow": "mixdown.tensorflow.loss_scaling.optimizers.keras3_tensorflow"}
+"""Backend of Keras -> the module that implements `Backend` for it; all others pass state around."""
+
+backend_module: Any = import_module(BACKENDS.get(keras.backend.backend(), "mixdown.keras3.functional"))
 
 
 # Keras's own class is the base so that `isinstance` holds: `compile` under the mixed_float16 policy wraps any
@@ -34,7 +35,8 @@ class Keras3LossScaleOptimizer(Keras3Counters, keras.optimizers.LossScaleOptimiz
 
     Args:
         inner_optimizer: the `keras.optimizers.Optimizer` that does the work.
-        loss_scale: "dynamic", a number (a fixed scale) or a `mixdown.LossScale`, of which only the constants are used.
+        loss_scale: "dynamic", a number (a fixed scale), or a loss scale of mixdown's or TensorFlow's, of which only the
+            constants are used.
         skip_limit: skips in a row after which `LossScaleError` is raised; None to be warned once at 50. In a graph
             TensorFlow delivers the error as an `UnknownError` with its text. A step compiled by XLA cannot raise it:
             the error then comes when `fit` ends, or from the next call of `check_skips`, `scale_loss` or `apply` from
@@ -42,7 +44,7 @@ class Keras3LossScaleOptimizer(Keras3Counters, keras.optimizers.LossScaleOptimiz
         name: the name of this optimizer.
 
     Raises:
-        TypeError: `inner_optimizer`, `loss_scale` or `skip_limit` is of a wrong type.
+        WrongTypeError: `inner_optimizer`, `loss_scale` or `skip_limit` is of a wrong type.
         ValueError: `inner_optimizer` scales the loss already, or a number is out of range.
     """
 
@@ -58,7 +60,7 @@ class Keras3LossScaleOptimizer(Keras3Counters, keras.optimizers.LossScaleOptimiz
         name: str | None = None,
     ) -> None:
         refuse_unless_bare(inner_optimizer)
-        law, skip_check = law_of(loss_scale), SkipLimit(skip_limit)
+        law, skip_check = self.backend.law_of(loss_scale), SkipLimit(skip_limit)
         super().__init__(inner_optimizer, law.initial, law.increment_period, name=name)
         self.law, self.skip_check, self.usage = law, skip_check, Usage()
         self.was_compiled = False
@@ -75,6 +77,9 @@ class Keras3LossScaleOptimizer(Keras3Counters, keras.optimizers.LossScaleOptimiz
             self.inner_optimizer.build(variables)
         keras.optimizers.Optimizer.build(self, variables)
 
+    def __repr__(self) -> str:
+        return f"<LossScaleOptimizer of {type(self.inner_optimizer).__name__}, {self.law.described}>"
+
     @property
     def iterations(self) -> Any:
         """Steps applied so far."""
@@ -88,17 +93,20 @@ class Keras3LossScaleOptimizer(Keras3Counters, keras.optimizers.LossScaleOptimiz
     def scale_loss(self, loss: Any) -> Any:
         """The loss times the current scale; differentiate this."""
         self.gradients_are_scaled = True
-        self.usage.note_scaled()
+        self.usage.note_scaled(self.backend.functions())
         self._check_compiled_steps()
         return keras.ops.multiply(loss, self.dynamic_scale)
 
     def apply(self, grads: Sequence[Any], trainable_variables: Sequence[Any] | None = None) -> None:
         """Apply the gradients, or skip the step.
 
-        They are divided by the scale if `scale_loss` was called before; a function keeps what held when it was traced.
+        They are divided by the scale if they can be those of a loss that `scale_loss` was given: eagerly, in the
+        function that is being traced, or in one that applied no gradients itself. A function keeps what held when it
+        was traced.
 
         Raises:
-            ValueError: called in cross-replica context, without variables before `build`, or with unknown ones.
+            CrossReplicaError: called in cross-replica context.
+            ValueError: called without variables before `build`, or with unknown ones.
         """
         if not grads:
             return
@@ -110,9 +118,9 @@ class Keras3LossScaleOptimizer(Keras3Counters, keras.optimizers.LossScaleOptimiz
         if trainable_variables is None:
             trainable_variables = self._trainable_variables
         self.build(trainable_variables)
-        self.usage.note_applied(UNDIVIDED)
+        scaled = self.usage.note_applied(UNDIVIDED, self.backend.functions()) and self.gradients_are_scaled
         self._check_compiled_steps()
-        self.backend.step(self, list(grads), list(trainable_variables), scaled=self.gradients_are_scaled)
+        self.backend.step(self, list(grads), list(trainable_variables), scaled=scaled)
 
     def apply_gradients(self, grads_and_vars: Iterable[tuple[Any, Any]]) -> Any:
         """`apply` for pairs of gradient and variable; gives the number of steps applied so far."""
@@ -241,7 +249,7 @@ class Keras3LossScaleOptimizer(Keras3Counters, keras.optimizers.LossScaleOptimiz
 def refuse_unless_bare(inner: Any) -> None:
     """Refuse what is no Keras optimizer, and one that scales the loss itself."""
     if not isinstance(inner, keras.optimizers.Optimizer):
-        raise TypeError(
+        raise WrongTypeError(
             f"Keras3LossScaleOptimizer needs a keras.optimizers.Optimizer, got {inner!r} of type "
             f"{type(inner).__name__}. mixdown.LossScaleOptimizer picks the class that fits an optimizer."
         )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import mixdown
 from mixdown.reports import Report
+from mixdown.reports.model import Totals
 from mixdown.scaling import StepRecord
-from mixdown.tensorflow.explaining.process_report import report
-from mixdown.tensorflow.loss_scaling.tensorboard import Events
 
 
 class TrainingLog:
@@ -19,7 +20,7 @@ class TrainingLog:
     def __init__(self, log_dir: str | Path | None = None) -> None:
         super().__init__()
         self._log_dir = log_dir
-        self._events: Events | None = None
+        self._events: Any = None
         self._skipped, self._share_is_written = 0, False
         self._skips: list[list[tuple[int, list[tuple[str, str]]]]] = []
 
@@ -30,7 +31,8 @@ class TrainingLog:
         self._skipped, self._skips = (0 if record is None else record.skipped_steps), []
         self._share_is_written = False
         if self._log_dir is not None:
-            self._events = Events(self._log_dir, record)
+            writer = import_module("mixdown.tensorflow.loss_scaling.tensorboard")  # event files need TensorFlow
+            self._events = writer.Events(self._log_dir, record)
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Add the scale and the skips of the epoch to the logs of Keras and to the event file."""
@@ -50,18 +52,17 @@ class TrainingLog:
         if self._skips and getattr(self.model, "history", None) is not None:
             self.model.history.history["skips"] = self._skips
         if self._events is not None:
-            self._events.text("summary", f"```\n{report()}\n```", self._step())
+            self._events.text("summary", f"```\n{mixdown.report()}\n```", self._step())
             self._events.close()
 
     def _record(self) -> StepRecord | None:
         account = getattr(self.model.optimizer, "account", None)
         return None if account is None else account()
 
-    def _write(self, events: Events, record: StepRecord | None) -> None:
+    def _write(self, events: Any, record: StepRecord | None) -> None:
         if not self._share_is_written:  # once: by now every function of the training has been traced
-            share = low_share(report())
-            if share is not None:
-                events.scalar("low_op_share", share, self._step())
+            for tag, share in shares(mixdown.report()).items():
+                events.scalar(tag, share, self._step())
             self._share_is_written = True
         if record is not None:
             events.write(record)
@@ -71,8 +72,13 @@ class TrainingLog:
         return int(self.model.optimizer.iterations) if record is None else record.steps
 
 
-def low_share(report: Report) -> float | None:
-    """Which part of the float32 ops seen so far runs in 16 bits; None if none was seen."""
-    totals = [graph.totals for graph in report.graphs]
-    ops = sum(each.ops for each in totals)
-    return sum(each.low_ops for each in totals) / ops if ops else None
+def shares(report: Report) -> dict[str, float]:
+    """What part of the work seen so far runs in 16 bits, and what it moves against float32; only what is known."""
+    totals = sum((graph.totals for graph in report.graphs), Totals())
+    moved = sum(graph.effort.bytes for graph in report.graphs)
+    parts = {
+        "matrix_arithmetic_in_16_bits": (totals.low_flops, totals.flops),
+        "bytes_against_float32": (moved, totals.float32_bytes),
+        "ops_in_16_bits": (totals.low_ops, totals.ops),
+    }
+    return {tag: part / whole for tag, (part, whole) in parts.items() if whole}

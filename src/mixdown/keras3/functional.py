@@ -6,9 +6,12 @@ from typing import Any, NoReturn
 import keras
 from keras import ops
 
+from mixdown.keras3.private import in_stateless_scope
+from mixdown.scaling.chosen_law import law_of
+from mixdown.scaling.machine import divided
 from mixdown.scaling.step_counters import MOST_NAMED, NO_VARIABLE
-from mixdown.tensorflow.loss_scaling.gradients import divided
-from mixdown.tensorflow.runtime.private import in_stateless_scope
+
+__all__ = ["functions", "gradients", "law_of", "may_read", "now", "stateless_step", "step", "tensor", "unscaled"]
 
 Values = list[Any]
 
@@ -80,6 +83,11 @@ def gradients(*_: Any) -> NoReturn:
         f"minimize works on the TensorFlow backend, not on {keras.backend.backend()}. "
         "Differentiate scale_loss(loss) yourself and call apply or stateless_apply."
     )
+
+
+def functions() -> tuple[()]:
+    """None: what is traced cannot be known here."""
+    return ()
 
 
 def tensor(weight: Any) -> Any:

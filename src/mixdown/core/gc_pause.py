@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """Pause cycle collection: with TensorFlow loaded, one collection takes longer than planning a large graph."""
+    """Pause cycle collection: with a framework loaded, one collection takes longer than planning a large graph."""
     running, block = gc.isenabled(), object()
     try:
         if running:

@@ -16,7 +16,10 @@ from mixdown.scaling.step_counters import KEPT, LOG_SHAPE, NEVER, counted, row_o
 
 
 class Backend(Protocol):
-    """What the modules `keras3_tensorflow` and `keras3_functional` implement."""
+    """What the modules `keras3_tensorflow` and `functional` implement."""
+
+    def law_of(self, loss_scale: Any) -> Law:
+        """The constants behind "dynamic", a number or a loss scale."""
 
     def step(self, optimizer: Any, gradients: Sequence[Any], variables: Sequence[Any], *, scaled: bool) -> None:
         """Apply the gradients in place if they are finite, over the scale if `scaled`; count the step."""
@@ -31,6 +34,9 @@ class Backend(Protocol):
 
     def unscaled(self, gradient: Any, scale: Any) -> Any:
         """The gradient divided by the scale, in its own dtype."""
+
+    def functions(self) -> Sequence[Any]:
+        """The functions that are being traced, innermost first; none where that cannot be known."""
 
     def tensor(self, weight: Any) -> Any:
         """The value of a weight, as a tensor."""

@@ -1,0 +1,30 @@
+"""What a constant of a program holds, for the planner: `constant_of`. Numbers that every dtype holds are left out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from mixdown.core.constants import described
+from mixdown.core.graph import Constant
+
+LARGEST = 1 << 16
+"""Constants of more numbers than this are not looked at: weights, not settings."""
+
+EXACT = 256
+"""Integers up to this are the same in every dtype."""
+
+
+def constant_of(value: Any) -> Constant | None:
+    """What the numbers of a constant are like; None if they are not known, or too many."""
+    if isinstance(value, jax.core.Tracer) or np.size(value) > LARGEST:
+        return None
+    return described(np.asarray(value, np.float32).reshape(-1))
+
+
+def is_exact(literal: Any) -> bool:
+    """Whether a number written into an equation is the same in every dtype: then nothing need be known of it."""
+    value = float(np.asarray(literal.val).reshape(-1)[0]) if np.size(literal.val) == 1 else np.nan
+    return np.isinf(value) or (value == np.trunc(value) and abs(value) <= EXACT)

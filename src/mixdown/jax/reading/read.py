@@ -1,0 +1,229 @@
+"""A closed jaxpr into a `ProgramReading`: `read` is the door, `ProgramReader.body` goes through the equations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from math import prod
+from typing import Any, NamedTuple
+
+from mixdown.core import Graph, Role
+from mixdown.jax.reading.builder import NONE, GraphBuilder
+from mixdown.jax.reading.constants import constant_of, is_exact
+from mixdown.jax.reading.equations import (
+    ACCUMULATING,
+    CALLS,
+    EACH_BY_ITSELF,
+    asked_precision,
+    called,
+    contracts,
+    is_full,
+    is_integer,
+    is_literal,
+    is_other_float,
+    kind_of,
+)
+from mixdown.jax.reading.loops import CONTROL_FLOW
+from mixdown.jax.reading.scope import ReadJaxpr, Scope, Step
+
+SIGNATURE = "it is an argument or a result of the program: who calls it relies on its dtype"
+CONSTANT = "it is a constant of the program: a cast of it is done when the program is compiled"
+MIXED = "it has ports of another floating dtype already"
+
+
+class ProgramReading(NamedTuple):
+    """A program as a graph, and the sites of its equations."""
+
+    graph: Graph
+    body: ReadJaxpr
+    origins: list[tuple[Any, ...]]  # per op, its source info and those of the calls around it
+    results: tuple[int, ...]  # per result of the program, the site that takes it, `NONE` if it is no float32 array
+
+
+def read(closed: Any, *, accumulates: bool = False) -> ProgramReading:
+    """Read a program.
+
+    Args:
+        closed: the closed jaxpr of the whole program.
+        accumulates: whether the device can yield float32 from a product of 16-bit operands.
+    """
+    reader = ProgramReader(accumulates=accumulates)
+    jaxpr = closed.jaxpr
+    tensors: dict[Any, int] = {}
+    for number, variable in enumerate(jaxpr.invars):
+        if is_full(variable):
+            (site,) = reader.build.op(f"argument {number}", "argument", frozen=SIGNATURE, role=Role.VARIABLE_READ)
+            tensors[variable] = reader.build.tensor(site, variable.aval.shape, 1)
+    arguments = frozenset(tensors.values())
+    results = frozenset(variable for variable in jaxpr.outvars if not is_literal(variable))
+    scope = Scope(tensors, arguments=arguments, results=results)
+    body = reader.body(jaxpr, tuple(closed.consts), scope)
+    sites = []
+    for number, variable in enumerate(jaxpr.outvars):
+        site = NONE
+        if is_full(variable) and not is_literal(variable):
+            (site,) = reader.build.op(f"result {number}", "result", frozen=SIGNATURE, role=Role.WRITE)
+            reader.build.read(tensors[variable], site)
+        sites.append(site)
+    return ProgramReading(reader.build.graph(), body, reader.build.origins, tuple(sites))
+
+
+class ProgramReader:
+    """Goes through a program and builds its graph."""
+
+    def __init__(self, *, accumulates: bool) -> None:
+        self.build = GraphBuilder()
+        self._accumulates = accumulates
+        self._numbers: dict[float, int] = {}  # number written into equations -> its tensor
+
+    def body(self, jaxpr: Any, consts: tuple[Any, ...], scope: Scope) -> ReadJaxpr:
+        """Read the equations of a jaxpr, whose arguments the scope knows already."""
+        for variable, value in zip(jaxpr.constvars, consts, strict=False):
+            if is_full(variable):
+                scope.tensors[variable] = self._constant(scope, value, variable.aval.shape)
+        return ReadJaxpr(jaxpr, consts, tuple(self._step(equation, scope) for equation in jaxpr.eqns))
+
+    def enter(self, inner: Iterable[Any], outer: Iterable[Any], scope: Scope) -> dict[Any, int]:
+        """The tensors of the arguments of a jaxpr that is called with these operands."""
+        return {
+            variable: self.tensor_of(atom, scope)
+            for variable, atom in zip(inner, outer, strict=True)
+            if is_full(variable)
+        }
+
+    def tensor_of(self, atom: Any, scope: Scope) -> int:
+        """The tensor of an operand; a literal becomes one."""
+        if not is_literal(atom):
+            return scope.tensors[atom]
+        if atom.aval.shape:
+            return self._constant(scope, atom.val, atom.aval.shape)
+        number = float(atom.val)
+        if number not in self._numbers:
+            self._numbers[number] = self._constant(scope, number, ())
+        return self._numbers[number]
+
+    def read_by(self, atom: Any, site: int, scope: Scope) -> None:
+        """Let a site read an operand, if that is a float32 variable or a number that a dtype may not hold."""
+        if is_full(atom) and not (is_literal(atom) and is_exact(atom)):
+            self.build.read(self.tensor_of(atom, scope), site)
+
+    def make(self, variable: Any, site: int, scope: Scope) -> None:
+        """Let a site make a float32 variable."""
+        scope.tensors[variable] = self.build.tensor(site, variable.aval.shape, scope.times)
+
+    def _constant(self, scope: Scope, value: Any, shape: tuple[int, ...]) -> int:
+        (site,) = self.build.op(
+            scope.name("constant"), "constant", frozen=CONSTANT, role=Role.VARIABLE_READ, origin=scope.origin
+        )
+        return self.build.tensor(site, shape, 1, constant=constant_of(value), folds=True)
+
+    def _step(self, equation: Any, scope: Scope) -> Step:
+        primitive, inside = equation.primitive.name, scope.at(equation)
+        if primitive in CALLS:
+            return self._call(equation, inside)
+        if primitive in CONTROL_FLOW:
+            return CONTROL_FLOW[primitive](self, equation, inside)
+        if primitive in EACH_BY_ITSELF:
+            return self._each_by_itself(equation, inside)
+        return self._plain(equation, inside)
+
+    def _call(self, equation: Any, scope: Scope) -> Step:
+        """Read what is called as if it stood here."""
+        jaxpr, consts = called(equation)
+        wanted = {
+            inner
+            for inner, outer in zip(jaxpr.outvars, equation.outvars, strict=True)
+            if outer in scope.results and not is_literal(inner)
+        }
+        inside = replace(scope, tensors=self.enter(jaxpr.invars, equation.invars, scope), results=frozenset(wanted))
+        body = self.body(jaxpr, consts, inside)
+        for inner, outer in zip(jaxpr.outvars, equation.outvars, strict=True):
+            if is_full(outer):
+                scope.tensors[outer] = self.tensor_of(inner, inside)
+        passed = (NONE,) * len(equation.invars), (NONE,) * len(equation.outvars)
+        return Step(equation, *passed, (body,))
+
+    def _each_by_itself(self, equation: Any, scope: Scope) -> Step:
+        """Read an equation that does the same to every operand as one op an operand."""
+        sites = []
+        operands = equation.invars
+        for operand, result in zip(operands, equation.outvars, strict=True):
+            site = NONE
+            if is_full(result):
+                (site,) = self.build.op(
+                    scope.name(equation.primitive.name), kind_of(equation), role=scope.role, origin=scope.origin
+                )
+                self.read_by(operand, site, scope)
+                self.make(result, site, scope)
+            sites.append(site)
+        return Step(equation, tuple(sites), tuple(sites), tensors=self._tensors(operands, scope))
+
+    def _plain(self, equation: Any, scope: Scope) -> Step:
+        """Read an equation as one op: with one site, or with two if its result may differ from its operands."""
+        operands, results = equation.invars, equation.outvars
+        if not any(map(is_full, (*operands, *results))):
+            return Step(equation, (NONE,) * len(operands), (NONE,) * len(results))
+        name = equation.primitive.name
+        split = self._accumulates and name in ACCUMULATING
+        sites = self.build.op(
+            scope.name(name),
+            kind_of(equation),
+            ("operands", "result") if split else ("type",),
+            frozen=_frozen(equation),
+            role=_role(equation, scope),
+            origin=scope.origin,
+            work=_work(equation) * scope.times,
+            whole=_makes_integers(equation),
+            contracts=contracts(equation),
+        )
+        if split:
+            self.build.flow(*sites)
+        for atom in operands:
+            self.read_by(atom, sites[0], scope)
+        for variable in results:
+            if is_full(variable):
+                self.make(variable, sites[-1], scope)
+        reads = tuple(sites[0] if is_full(atom) else NONE for atom in operands)
+        makes = tuple(sites[-1] if is_full(each) else NONE for each in results)
+        return Step(equation, reads, makes, tensors=self._tensors(operands, scope))
+
+    def _tensors(self, operands: Iterable[Any], scope: Scope) -> tuple[int, ...]:
+        """Per operand, its tensor."""
+        return tuple(NONE if is_literal(atom) else scope.tensors.get(atom, NONE) for atom in operands)
+
+
+def _frozen(equation: Any) -> str | None:
+    """Why an equation must keep its dtypes, None if it need not."""
+    ports = (*equation.invars, *equation.outvars)
+    if equation.primitive.name != "convert_element_type" and any(map(is_other_float, ports)):
+        return MIXED
+    asked = asked_precision(equation)
+    return f"it asks for precision {asked}" if asked else None
+
+
+def _role(equation: Any, scope: Scope) -> Role:
+    """What the sites of an equation are: a cast to float32 that is in the program follows its readers."""
+    if equation.primitive.name != "convert_element_type":
+        return scope.role
+    if is_integer(equation.outvars[0]):
+        return Role.TRUNCATION
+    return scope.role if is_full(equation.invars[0]) else Role.CONVERSION
+
+
+def _makes_integers(equation: Any) -> bool:
+    """Whether an equation makes floats that are integers, and may be large."""
+    name = equation.primitive.name
+    return name == "iota" or (name == "convert_element_type" and is_integer(equation.invars[0]))
+
+
+def _work(equation: Any) -> int:
+    """The multiplications and additions of a matrix product or convolution, 0 for other equations."""
+    if equation.primitive.name == "dot_general":
+        (contracted, _), _ = equation.params["dimension_numbers"]
+        depth = prod(equation.invars[0].aval.shape[axis] for axis in contracted)
+        return int(2 * depth * prod(equation.outvars[0].aval.shape))
+    if equation.primitive.name == "conv_general_dilated":
+        kernel, numbers = equation.invars[1].aval.shape, equation.params["dimension_numbers"]
+        depth = prod(kernel) // max(1, kernel[numbers.rhs_spec[0]])
+        return int(2 * depth * prod(equation.outvars[0].aval.shape))
+    return 0

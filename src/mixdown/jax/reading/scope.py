@@ -1,0 +1,56 @@
+"""Where an equation stands while a program is read: `Scope`; and what was read of it: `Step` and `ReadJaxpr`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from mixdown.core import Role
+from mixdown.jax.private import scope_of
+from mixdown.jax.reading.equations import place_of
+
+
+class Step(NamedTuple):
+    """An equation with the sites of its ports."""
+
+    equation: Any
+    reads: tuple[int, ...]  # per operand, the site that reads it, `NONE` where it is passed on as it is
+    makes: tuple[int, ...]  # per result, the site that makes it, likewise
+    bodies: tuple[ReadJaxpr, ...] = ()
+    tensors: tuple[int, ...] = ()  # per operand, its tensor, `NONE` where it has none; empty for calls and loops
+
+
+class ReadJaxpr(NamedTuple):
+    """A jaxpr with the steps of its equations."""
+
+    jaxpr: Any
+    consts: tuple[Any, ...]
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The jaxpr that is being read: its variables, and what the equations around it say of its own."""
+
+    tensors: dict[Any, int]  # variable -> tensor
+    times: int = 1  # how often it runs
+    path: str = ""  # the named scopes around it
+    backward: bool = False  # it is a part of a backward pass
+    origin: tuple[Any, ...] = ()  # the source infos around it, innermost first
+    arguments: frozenset[int] = frozenset()  # the tensors that are the program's arguments, or state of a loop around
+    results: frozenset[Any] = field(default_factory=frozenset)  # its variables that become the program's results
+
+    def at(self, equation: Any) -> Scope:
+        """The scope of one equation, with its own names and source line."""
+        inner, backward = place_of(scope_of(equation))
+        path = f"{self.path}/{inner}" if self.path and inner else self.path or inner
+        return replace(self, path=path, backward=self.backward or backward, origin=(equation.source_info, *self.origin))
+
+    def name(self, word: str) -> str:
+        """The name of an op in it: derivatives stand in a scope of their own."""
+        return "/".join(part for part in ("gradients" if self.backward else "", self.path, word) if part)
+
+    @property
+    def role(self) -> Role:
+        """What its plain ops are."""
+        return Role.DERIVATIVE if self.backward else Role.PLAIN

@@ -1,0 +1,51 @@
+"""Mixed precision for every jitted program (`enable`, `disable`), or for a block of code (`rewriting`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from mixdown.core import Policy
+from mixdown.jax import private
+from mixdown.jax.lowering import in_force, install
+from mixdown.jax.programs import policy_for_jax
+from mixdown.messages import warn
+
+
+def enable(policy: Policy | None = None) -> None:
+    """Run the safe, expensive ops of every program that is jitted from now on in 16 bits.
+
+    It acts where JAX lowers a program, after tracing and differentiation: `jax.grad`, `jax.make_jaxpr` and
+    `jax.export` see float32, and Keras, flax, equinox and whatever else calls `jax.jit` works without a change.
+
+    Args:
+        policy: what may run in 16 bits, and where. By default bfloat16, on GPUs and TPUs. float16 needs loss scaling.
+
+    Raises:
+        MixdownError: this JAX is not one that mixdown can hook into.
+    """
+    install()
+    private.set_for_all_threads(in_force(), policy_for_jax(policy))
+
+
+def disable() -> None:
+    """Run every program as it was before `enable`, bit for bit; what was compiled then is used again."""
+    if in_force().value is None:
+        warn("Mixed precision is not enabled for JAX: there is nothing to disable.")
+        return
+    private.set_for_all_threads(in_force(), None)
+
+
+@contextmanager
+def rewriting(policy: Policy | None = None) -> Iterator[None]:
+    """Run the programs that this thread calls inside the `with` block in mixed precision, and no others.
+
+    Args:
+        policy: what may run in 16 bits, and where. By default bfloat16, on GPUs and TPUs.
+
+    Raises:
+        MixdownError: this JAX is not one that mixdown can hook into.
+    """
+    install()
+    with in_force()(policy_for_jax(policy)):
+        yield

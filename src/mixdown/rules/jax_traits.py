@@ -1,0 +1,59 @@
+"""What JAX's primitives do to memory and to state, which decides their prices: `TRAITS`.
+
+A few kinds are no primitives but stand for what has none: `vdot` (a `dot_general` of vectors, which is a sum),
+`argument` and `result` of a program, `constant`, `carry` (a value that a loop takes from round to round), and `branch`
+(a value that the branches of a condition yield).
+"""
+
+from __future__ import annotations
+
+import re
+
+from mixdown.rules.rule_set import kinds
+from mixdown.rules.traits import Traits
+
+_NEVER = re.compile(r"(?!)")
+
+# The value itself, in another shape or under another name.
+_VIEWS = kinds("""
+    copy copy_p expand_dims mesh_cast name optimization_barrier pvary reshape reshard sharding_constraint squeeze
+    stop_gradient
+""")
+
+_STEEP = kinds("exp exp2 expm1 log log1p pow")
+
+_COSTLY = _STEEP | kinds("cos cbrt cosh digamma erf erf_inv erfc lgamma logistic sin sinh tan tanh")
+
+TRAITS = Traits(
+    looks_at_shapes=frozenset(),
+    moves_nothing=_VIEWS,
+    views=_VIEWS,
+    repeats=kinds("broadcast_in_dim"),
+    costly=_COSTLY,
+    elementwise=_COSTLY
+    | kinds("""
+        abs add add_any atan2 broadcast_in_dim ceil clamp concatenate convert_element_type div dynamic_slice
+        dynamic_update_slice eq floor ge gt integer_pow iota is_finite le lt max min mul ne neg nextafter pad reciprocal
+        reduce_precision rem rev round rsqrt select_n sign slice split sqrt square sub tile transpose
+    """),
+    reductions=kinds("argmax argmin reduce_max reduce_min reduce_prod reduce_sum vdot"),
+    epilogues=kinds("add"),
+    selections=kinds("max min reduce_max reduce_min reduce_window_max reduce_window_min"),
+    sums=kinds("add add_any"),
+    accumulated=kinds("reduce_sum"),
+    passes=_VIEWS | kinds("broadcast_in_dim concatenate max min neg pad rev select_n slice transpose"),
+    steep=_STEEP,
+    products=kinds("dot_general ragged_dot_general"),
+    scales=kinds("div mul reciprocal"),
+    whole=kinds("add add_any mul sub"),
+    digit_readers=kinds("ceil cos eq floor ne nextafter rem round sin tan"),
+    lookups=kinds("dynamic_slice gather"),
+    reads=kinds("argument"),
+    arguments=kinds("argument constant"),
+    bounded=("exp", "neg", "square"),  # exp(-x^2), the derivative of erf
+    writes=_NEVER,  # the reader says of every site whether it writes, and whether it is a derivative
+    derivatives=_NEVER,
+    families={"pooling": kinds("reduce_window_max reduce_window_sum select_and_scatter_add")},
+    convolutions=re.compile("conv_general_dilated"),
+    convolution_gradients=_NEVER,
+)
