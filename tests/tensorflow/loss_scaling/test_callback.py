@@ -116,7 +116,7 @@ def test_the_shares_of_work_in_16_bits_are_those_of_the_report(tmp_path: Path) -
     ):
         ((step, written),) = under(f"mixdown/{tag}", events_in(tmp_path))
         assert (step, written) == (3, pytest.approx(share))
-    assert totals.low_flops == totals.flops > 0
+    assert totals.flops >= totals.low_flops > 0  # other functions of this process are in the report too
 
 
 def test_a_bare_optimizer_has_no_scale_to_tell_of(tmp_path: Path) -> None:
