@@ -41,7 +41,7 @@ def demo(options: argparse.Namespace) -> int:
         write_line("1. Bad batches. The same network, weights and batches; one batch in twenty holds a NaN.")
         runs = result_of("rescue", options.data, str(options.epochs), low, page)
         _print(_rescued(runs, low))
-        write_line("\n2. Memory. Eight convolutions on images of 256 x 256 pixels.")
+        write_line("\n2. Memory. Eight convolutions on images of 256 x 256 pixels, without oneDNN.")
         full, mixed = (result_of("memory", how) for how in ("float32", low))
         _print(_remembered(full, mixed, low))
         write_line(
