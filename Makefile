@@ -6,7 +6,7 @@ export TF_CPP_MIN_LOG_LEVEL ?= 2
 unit test-all: export TF_ENABLE_ONEDNN_OPTS ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-matrix lint types layers unit format house walks bench bench-gpu bench-jax mutants peers zoo audit pictures docs clean
+.PHONY: help demo test test-all test-matrix lint types layers unit format house walks bench bench-gpu bench-accuracy bench-jax mutants peers zoo audit pictures docs clean
 
 help: ## list the tasks
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -18,7 +18,7 @@ help: ## list the tasks
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	@touch $@
 
-demo: .venv/.ready ## install, then show bad batches, memory, accuracy, and times predicted for GPUs
+demo: .venv/.ready ## install, then show bad batches, memory, accuracy, speed, and times predicted for GPUs
 	@$(BIN)/python -m mixdown demo
 
 test: lint ## install, then lint, types, layers and the quick tests; the last three side by side
@@ -90,13 +90,15 @@ bench: .venv/.ready ## print every benchmark's table of ratios
 bench-gpu: .venv/.ready .venv-gpu/.ready ## what XLA compiles for A100 and H100, in bytes; needs no GPU
 	@$(BIN)/python benchmarks/xla_gpu/table.py
 
+bench-accuracy: .venv/.ready ## errors of the gradients of the same models against float64, ours beside Keras's; takes half an hour
+	@$(BIN)/python benchmarks/xla_gpu/accuracy.py
+
 .venv-gpu/.jax: .venv-gpu/.ready
 	.venv-gpu/bin/python -m pip install --quiet flax optax equinox
 	@touch $@
 
-bench-jax: .venv-gpu/.jax ## what XLA compiles JAX programs to for A100, in bytes, and their errors against float64; needs no GPU
-	@.venv-gpu/bin/python benchmarks/jax_bytes.py
-	@.venv-gpu/bin/python benchmarks/jax_errors.py
+bench-jax: .venv-gpu/.jax ## what XLA compiles JAX programs to for A100, in bytes, their errors against float64, and planning time; needs no GPU
+	@for script in jax_bytes jax_errors jax_plan_time; do .venv-gpu/bin/python benchmarks/$$script.py || exit 1; done
 
 mutants: .venv/.ready ## break core/ and scaling/ in 150 places, one at a time, and count who notices
 	@$(BIN)/python benchmarks/mutants.py

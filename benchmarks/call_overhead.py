@@ -7,6 +7,7 @@ The hook ("the boundary") is also measured without a call behind it, where there
 
 import argparse
 import os
+import tempfile
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -19,8 +20,10 @@ from tensorflow.python.eager import context as eager_context
 import mixdown
 from mixdown.tensorflow import install
 from mixdown.tensorflow.calls import active_policy, call_hook
+from mixdown.tuning.memory import VARIABLE
 
 POLICY = mixdown.Policy(devices="all")
+TUNED = mixdown.Policy(devices="all", strategy="tuned")
 CALLS = 50  # calls in a row per way and round
 LINE = "{:<46} | {:>8} | {:>8}"
 
@@ -43,6 +46,7 @@ def pairs() -> list[list[Way]]:
         assert bool(tf.math.is_inf(square(x))[0, 0]), "the twin does not run"
     context, name = eager_context.context(), square.get_concrete_function(x).function_def.signature.name.encode()
     twin = active_policy.twins_for(POLICY).known[name, context.device_name].name
+    tune(square, x)
     boundary = call_hook._wrap_call(_nothing)
     return [
         [
@@ -53,6 +57,12 @@ def pairs() -> list[list[Way]]:
                 lambda: boundary(context, name, [x], 1),
                 hooked=True,
                 policy=POLICY,
+            ),
+            Way(
+                "the boundary alone, after tuning",
+                lambda: boundary(context, name, [x], 1),
+                hooked=True,
+                policy=TUNED,
             ),
         ],
         [
@@ -72,8 +82,17 @@ def pairs() -> list[list[Way]]:
         [
             Way("matmul as a tf.function, without mixdown", lambda: square(x), hooked=False),
             Way("matmul, policy in force (its twin has casts)", lambda: square(x), hooked=True, policy=POLICY),
+            Way("matmul, after tuning", lambda: square(x), hooked=True, policy=TUNED),
         ],
     ]
+
+
+def tune(function: Any, x: Any) -> None:
+    """Call a function until it is tuned."""
+    with tempfile.TemporaryDirectory() as folder, mixdown.rewriting(TUNED):
+        os.environ[VARIABLE] = folder
+        while not mixdown.tuned_policy().choices:
+            function(x)
 
 
 def _nothing(_context: Any, _name: bytes, _inputs: Any, _outputs: int) -> None:

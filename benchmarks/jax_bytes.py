@@ -1,10 +1,10 @@
 """Bytes that the kernels of a training step in JAX read and write, as compiled by XLA's GPU compiler: `make bench-jax`.
 
-Every model is compiled in float32, annotated by hand with bfloat16, and as rewritten by mixdown. No GPU is needed: XLA
-compiles for the device described in `xla_gpu/a100.txtpb`. What was compiled before is looked up by its content in the
-folder `.bench-jax`.
+Every model is compiled in float32, annotated by hand with a 16-bit dtype, and as rewritten by mixdown. No GPU is
+needed: XLA compiles for the device described in `xla_gpu/a100.txtpb` or `xla_gpu/h100.txtpb`. What was compiled before
+is looked up by its content in the folder `.bench-jax`.
 
-    .venv-gpu/bin/python benchmarks/jax_bytes.py [--models ResNet50,GPT-2] [--low float16] [--keep FOLDER]
+    .venv-gpu/bin/python benchmarks/jax_bytes.py [--models ResNet50,GPT-2] [--dtype float16] [--device h100]
 """
 
 from __future__ import annotations
@@ -46,28 +46,30 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", default=",".join(MODELS), help="comma-separated (default: all)")
     parser.add_argument("--variants", default="float32,by hand,mixdown", help="comma-separated (default: all)")
-    parser.add_argument("--low", default="bfloat16", help="the 16-bit dtype (default: %(default)s)")
+    parser.add_argument("--dtype", default="bfloat16", choices=("bfloat16", "float16"), help="(default: %(default)s)")
+    parser.add_argument("--device", default="a100", choices=("a100", "h100"), help="(default: %(default)s)")
     parser.add_argument("--keep", type=Path, help="a folder for the compiled modules; by default they are not kept")
     options = parser.parse_args(arguments)
-    print(f"One training step for the A100, {options.low}; bytes at kernel boundaries\n")
+    print(f"One training step for the {options.device.upper()}, {options.dtype}; bytes at kernel boundaries\n")
     print(LINE.format("model", "variant", "MB", "/float32", "/by hand", "kernels", "casts", "temp MB"), flush=True)
     for name in options.models.split(","):
         sizes: dict[str, int] = {}
         for variant in options.variants.split(","):
-            found = measured(lowered(name, variant, options.low), options.keep and options.keep / f"{name}-{variant}")
+            step = lowered(name, variant, options.dtype, options.device)
+            found = measured(step, options.device, options.keep and options.keep / f"{name}-{variant}")
             sizes[variant] = found["bytes"]
             ratios = [f"{found['bytes'] / sizes[peer]:.3f}" if peer in sizes else "" for peer in ("float32", "by hand")]
             columns = (found["kernels"], found["casts"], f"{found['temp'] / 1e6:.0f}")
             print(LINE.format(name, variant, f"{found['bytes'] / 1e6:.1f}", *ratios, *columns), flush=True)
 
 
-def lowered(name: str, variant: str, low: str) -> Any:
-    """A training step, lowered for CUDA."""
+def lowered(name: str, variant: str, low: str, device: str) -> Any:
+    """A training step, lowered for a GPU."""
     model: Model = MODELS[name](low if variant == "by hand" else None, False)  # noqa: FBT003 - full-sized
     key = jax.random.key(0)
     state, batch = jax.eval_shape(model.start, key), jax.eval_shape(model.batch, key)
     step = mixed(model.step, (state, *batch), low) if variant == "mixdown" else model.step
-    arguments = jax.tree.map(placed, (state, *batch))
+    arguments = jax.tree.map(functools.partial(placed, device=device), (state, *batch))
     return jax.jit(step, donate_argnums=0).trace(*arguments).lower(lowering_platforms=("cuda",))
 
 
@@ -79,25 +81,29 @@ def mixed(step: Any, arguments: Any, low: str) -> Any:
     return lambda *given: jax.tree.unflatten(jax.tree.structure(tree), run(*jax.tree.leaves(given)))
 
 
+def description(device: str) -> str:
+    """What XLA is told of a GPU."""
+    return (ROOT / "benchmarks" / "xla_gpu" / f"{device}.txtpb").read_text()
+
+
 @functools.cache
-def device() -> Any:
+def mesh(device: str) -> Any:
     """A GPU that this machine does not have, created from its description."""
-    text = (ROOT / "benchmarks" / "xla_gpu" / "a100.txtpb").read_text()
-    return topologies.get_topology_desc("a100", platform="cuda", target_config=text, topology="1x1x1").devices[0]
+    text = description(device)
+    made = topologies.get_topology_desc(device, platform="cuda", target_config=text, topology="1x1x1").devices[0]
+    return jax.sharding.Mesh(np.array([made]), ("x",))
 
 
-def placed(leaf: Any) -> Any:
+def placed(leaf: Any, device: str) -> Any:
     """The shape of a leaf, placed on that GPU."""
-    mesh = jax.sharding.Mesh(np.array([device()]), ("x",))
-    return jax.ShapeDtypeStruct(
-        leaf.shape, leaf.dtype, sharding=jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
-    )
+    whole = jax.sharding.NamedSharding(mesh(device), jax.sharding.PartitionSpec())
+    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=whole)
 
 
-def measured(step: Any, keep: Path | None) -> dict[str, int]:
+def measured(step: Any, device: str, keep: Path | None) -> dict[str, int]:
     """What a lowered step comes to, looked up or compiled."""
-    key = hashlib.sha256(json.dumps([step.as_text(), OPTIONS, jax.__version__]).encode()).hexdigest()
-    stored = ROOT / ".bench-jax" / f"{key}.json"
+    content = json.dumps([step.as_text(), OPTIONS, jax.__version__, description(device)])
+    stored = ROOT / ".bench-jax" / f"{hashlib.sha256(content.encode()).hexdigest()}.json"
     if stored.exists() and keep is None:
         return dict(json.loads(stored.read_text()))
     start = time.perf_counter()

@@ -1,10 +1,15 @@
 """How far gradients and updates in 16 bits are from float64: mixdown beside models annotated by hand.
 
-    python benchmarks/jax_errors.py [--models ViT,MLP] [--seeds 5] [--low float16]
+    python benchmarks/jax_errors.py [--models ViT,MLP] [--seeds 5] [--roundings 16] [--dtype float16]
 
 Every model is small and takes one step on the CPU with XLA's default options. Printed are the relative errors of all
-gradients together, and of the change of all parameters, as means over the seeds, and mixdown's divided by those of the
-model annotated by hand: of the means, and the largest over the seeds. In float16 all variants scale the loss by 2**10.
+gradients together as means over the seeds, and mixdown's divided by those of the model annotated by hand: of the means,
+and the largest over the seeds; then the same two for the change of all parameters. In float16 all variants scale the
+loss by 2**10.
+
+The error at one seed is one draw: weights that differ in less than 16 bits can tell give another. With `--roundings`
+every seed is repeated with such weights; its error is their mean, and `scatter` how far single ones are from it (the
+standard deviation, as a part of the mean) in the model annotated by hand.
 """
 
 from __future__ import annotations
@@ -29,7 +34,8 @@ import mixdown.jax
 from mixdown import Policy
 
 jax.config.update("jax_enable_x64", True)  # noqa: FBT003 - the name of an option
-LINE = "{:<14} {:>10} {:>10} {:>10} {:>8} {:>8} {:>10}"
+LINE = "{:<14} {:>10} {:>10} {:>10} {:>8} {:>8} {:>8} {:>8} {:>8}"
+HEADS = ("model", "float32", "by hand", "mixdown", "gradient", "largest", "update", "largest", "scatter")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -37,17 +43,32 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", default=",".join(MODELS), help="comma-separated (default: all)")
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--low", default="bfloat16", help="the 16-bit dtype (default: %(default)s)")
+    parser.add_argument("--roundings", type=int, default=1, help="of every seed (default: %(default)s)")
+    parser.add_argument("--dtype", default="bfloat16", choices=("bfloat16", "float16"), help="(default: %(default)s)")
     options = parser.parse_args(arguments)
-    print(LINE.format("model", "float32", "by hand", "mixdown", "mean", "largest", "update"), flush=True)
+    print(LINE.format(*HEADS), flush=True)
     for name in options.models.split(","):
-        variants = made(name, options.low)
-        rows = np.array([errors(variants, seed) for seed in range(options.seeds)])
-        ratios = rows[:, 2] / rows[:, 1]
-        updates = rows[:, 5] / rows[:, 4]
-        shown = [f"{value:.2e}" for value in rows[:, :3].mean(0)]
-        totals = (rows[:, 2].mean() / rows[:, 1].mean(), ratios.max(), updates.mean())
-        print(LINE.format(name, *shown, *(f"{value:.3f}" for value in totals)), flush=True)
+        try:
+            variants = made(name, options.dtype)
+            seeds = range(options.seeds)
+            draws = np.array(
+                [[errors(variants, seed, n, options.dtype) for n in range(options.roundings)] for seed in seeds]
+            )
+        except ValueError as refusal:  # of JAX: there are products that it has in float16 on GPUs only
+            print(f"{name:<14} {str(refusal).splitlines()[0]}", flush=True)
+            continue
+        print(LINE.format(name, *columns(draws)), flush=True)
+
+
+def columns(draws: Any) -> list[str]:
+    """The columns of a model, given its errors by seed, rounding, and part and variant."""
+    rows = draws.mean(1)
+    shown = [f"{value:.2e}" for value in rows[:, :3].mean(0)]
+    for hand, ours in ((1, 2), (4, 5)):
+        ratios = rows[:, ours] / rows[:, hand]
+        shown += [f"{rows[:, ours].mean() / rows[:, hand].mean():.3f}", f"{ratios.max():.3f}"]
+    scatter = (draws[:, :, 1].std(1) / rows[:, 1]).mean()
+    return [*shown, f"{scatter:.3f}" if draws.shape[1] > 1 else ""]
 
 
 def made(name: str, low: str) -> list[tuple[Model, Any]]:
@@ -59,14 +80,26 @@ def made(name: str, low: str) -> list[tuple[Model, Any]]:
     return [(model, jax.jit(step)) for model, step in ((exact, step_of(exact, scale)), *steps, (plain, mixed))]
 
 
-def errors(variants: list[tuple[Model, Any]], seed: int) -> list[float]:
+def errors(variants: list[tuple[Model, Any]], seed: int, rounding: int, dtype: str) -> list[float]:
     """The errors of gradient and then of update: in float32, by hand, and by mixdown."""
-    key, (plain, exact) = jax.random.key(seed), variants[0]
+    key, (_, exact), (plain, _) = jax.random.key(seed), variants[0], variants[1]
     with jax.enable_x64(False):  # noqa: FBT003 - whether
-        start, batch = plain.init(key), plain.batch(key)
+        (parameters, other), batch = plain.init(key), plain.batch(key)
+        start = nudged(parameters, jax.random.fold_in(key, rounding), dtype) if rounding else parameters, other
         found = [taken(step, start, batch) for _, step in variants[1:]]
     wanted = taken(exact, cast(start, jnp.float64), cast(batch, jnp.float64))
     return [difference(each[part], wanted[part]) for part in (0, 1) for each in found]
+
+
+def nudged(parameters: Any, key: Any, dtype: str) -> Any:
+    """Parameters that differ from the given ones by less than the 16-bit dtype can tell."""
+    leaves, tree = jax.tree.flatten(parameters)
+    keys = jax.random.split(key, len(leaves))
+    size = float(jnp.finfo(dtype).eps) / 2
+    factors = [
+        1 + size * jax.random.uniform(key, leaf.shape, minval=-1) for key, leaf in zip(keys, leaves, strict=True)
+    ]
+    return jax.tree.unflatten(tree, [leaf * factor for leaf, factor in zip(leaves, factors, strict=True)])
 
 
 def step_of(model: Model, scale: float) -> Any:

@@ -1,10 +1,8 @@
 """Time of a training step on this CPU in float32, with Keras's mixed dtype policies, and with mixdown.
 
-Run `python benchmarks/step_time.py`. If the machine has not been measured by `mixdown doctor --measure`, it is measured
-first. All variants of a model are run in turns in one process; a ratio is the median over rounds of the ratio to
-float32 within a round. The rows "all" use 16 bits on every device, which on a CPU saves memory but no time. The rows
-"measured" use 16 bits only where the measurement predicts a gain ("promised": the predicted time relative to float32, 1
-if the function is not rewritten). Targets for these rows: at most 1.05, and below 1 where a gain was predicted.
+Run `python benchmarks/step_time.py`. All variants of a model are run in turns in one process; a ratio is the median
+over rounds of the ratio to float32 within a round. With mixdown, 16 bits are used on every device, which on a CPU saves
+memory but no time.
 """
 
 import argparse
@@ -24,11 +22,8 @@ import numpy as np
 from benchmarks.scaler_overhead import CLOCKS, Clock, Step, rounds
 
 import mixdown
-from mixdown.tensorflow.explaining.subjects import planned_graphs
-from mixdown.tensorflow.machine.measure import measure_device
-from mixdown.tensorflow.machine.measurements import machine_of, measured, store
 
-LINE = "{:<12} | {:<5} | {:<24} | {:>9} | {:>8} | {:>8}"
+LINE = "{:<12} | {:<5} | {:<24} | {:>9} | {:>8}"
 
 
 class Variant(NamedTuple):
@@ -42,13 +37,7 @@ VARIANTS = {
     "float32": Variant(),
     "Keras mixed_float16": Variant("mixed_float16"),
     "Keras mixed_bfloat16": Variant("mixed_bfloat16"),
-    **{
-        f"mixdown {low}, all": Variant(policy=mixdown.Policy(low=low, devices="all")) for low in ("float16", "bfloat16")
-    },
-    **{
-        f"mixdown {low}, measured": Variant(policy=mixdown.Policy(low=low, devices="measured"))
-        for low in ("float16", "bfloat16")
-    },
+    **{f"mixdown {low}": Variant(policy=mixdown.Policy(low=low, devices="all")) for low in ("float16", "bfloat16")},
 }
 
 
@@ -79,8 +68,8 @@ def resnet50() -> tuple[Any, Any, Any]:
 MODELS: dict[str, Callable[[], tuple[Any, Any, Any]]] = {"MLP": mlp, "transformer": transformer, "ResNet50": resnet50}
 
 
-def step_of(model: str, variant: Variant, *, jit: bool) -> tuple[Step, str]:
-    """A training step, and the time that was predicted for it, relative to float32."""
+def step_of(model: str, variant: Variant, *, jit: bool) -> Step:
+    """A training step."""
     keras.utils.set_random_seed(1)
     keras.config.set_dtype_policy(variant.keras_policy)
     try:
@@ -98,26 +87,18 @@ def step_of(model: str, variant: Variant, *, jit: bool) -> tuple[Step, str]:
         with scope():
             network.train_on_batch(images, labels)
 
-    return step, _promised(network, images, labels, variant.policy)
-
-
-def _promised(network: Any, images: Any, labels: Any, policy: mixdown.Policy | None) -> str:
-    if policy is None or policy.devices != "measured":
-        return ""
-    found = planned_graphs(network, policy, (images, labels))[0].plan.predicted(machine_of("measured"))
-    return f"{found.mixed / found.float32:.3f}"
+    return step
 
 
 def rows(model: str, names: list[str], count: int, clock: Clock, *, jit: bool) -> Iterator[str]:
     """The lines of one model."""
-    made = {name: step_of(model, VARIANTS[name], jit=jit) for name in names}
-    steps = {name: step for name, (step, _) in made.items()}
+    steps = {name: step_of(model, VARIANTS[name], jit=jit) for name in names}
     rounds(steps, 2, clock)  # trace, compile, warm up
     times = rounds(steps, count, clock)
-    for name, (_, promised) in made.items():
+    for name in names:
         ratio = median(each[name] / each["float32"] for each in times)
         taken = f"{median(each[name] for each in times) * 1e3:.0f} ms"
-        yield LINE.format(model, "jit" if jit else "graph", name, taken, f"{ratio:.3f}", promised)
+        yield LINE.format(model, "jit" if jit else "graph", name, taken, f"{ratio:.3f}")
 
 
 def main() -> None:
@@ -129,11 +110,8 @@ def main() -> None:
     parser.add_argument("--variants", nargs="+", default=list(VARIANTS), choices=list(VARIANTS))
     parser.add_argument("--clock", default="wall", choices=sorted(CLOCKS))
     asked = parser.parse_args()
-    if measured("CPU") is None:
-        print("measuring this machine first")
-        store({"CPU": measure_device("CPU", lambda _: None)})
-    print(f"{asked.clock} time, median of {asked.rounds} rounds; {machine_of('measured').source}")
-    print(LINE.format("model", "mode", "variant", "a step", "/float32", "promised"))
+    print(f"{asked.clock} time, median of {asked.rounds} rounds")
+    print(LINE.format("model", "mode", "variant", "a step", "/float32"))
     for model in asked.models:
         for mode in asked.modes:
             for line in rows(model, asked.variants, asked.rounds, CLOCKS[asked.clock], jit=mode == "jit"):

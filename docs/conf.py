@@ -20,7 +20,7 @@ html_show_copyright = False
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 3
 autodoc_member_order = "bysource"
-autodoc_typehints = "signature"
+autodoc_typehints = "both"
 
 
 def setup(app: Sphinx) -> None:

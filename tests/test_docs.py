@@ -1,11 +1,14 @@
 """The pages of docs/: every block runs, every page is reachable and builds, every public name is documented."""
 
+import functools
+import inspect
 import json
 import os
 import re
 import subprocess
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests import fresh
@@ -76,6 +79,35 @@ def test_every_public_name_of_the_jax_host_has_an_entry_in_the_api_page() -> Non
 def test_every_public_numerics_tool_has_an_entry_in_the_api_page() -> None:
     page = (DOCS / "api.md").read_text("utf-8")
     assert [name for name in mixdown.numerics.__all__ if f":: mixdown.numerics.{name}\n" not in page] == []
+
+
+FUNCTIONS = re.findall(r"^\.\. autofunction:: (\S+)$", (DOCS / "api.md").read_text("utf-8"), re.MULTILINE)
+
+
+def public(path: str) -> Any:
+    return functools.reduce(getattr, path.split(".")[1:], mixdown)
+
+
+@pytest.mark.parametrize("path", FUNCTIONS)
+def test_every_function_in_the_api_page_says_what_it_returns(path: str) -> None:
+    function = public(path)
+    returned = inspect.signature(function).return_annotation
+    assert returned is not inspect.Signature.empty
+    assert returned in (None, "None") or re.search("Returns:|Yields:", function.__doc__), f"{path} -> {returned}"
+
+
+def test_what_functions_return_has_an_entry_in_the_api_page() -> None:
+    entries = re.findall(r"^\.\. auto\w+:: \S*?(\w+)$", (DOCS / "api.md").read_text("utf-8"), re.MULTILINE)
+    returned = {str(inspect.signature(public(path)).return_annotation) for path in FUNCTIONS}
+    own = {name for text in returned for name in re.findall(r"\b[A-Z]\w+", text)} - {
+        "Any",
+        "Array",
+        "Callable",
+        "Iterator",
+        "None",
+    }
+    assert "Conversion" in own
+    assert own - set(entries) == set()
 
 
 def test_the_page_of_peers_names_the_command_that_wrote_it() -> None:

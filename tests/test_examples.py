@@ -20,6 +20,12 @@ PROMISES = {
     "multi_worker.py": ["worker 0: error 0.00", "worker 1: error 0.00"],
     "old_script.py": ["accuracy: 0.9"],
     "custom_policy.py": ["the head stays in float32", "head/matmul (MatMul) is float32: a rule of the policy"],
+    "tuned.py": [
+        "accuracy while it was tuned and after: ",
+        "kept ",
+        "of float32  float32",
+        "same choice from the file: True",
+    ],
     "convert_and_serve.py": ["dtype=tf.float32, name='output_0'", "same answers: 100%"],
     "calibrate_and_bisect.py": ["kept because of their ranges:", "close to float32: True"],
     "xla.py": ["largest relative error: 0.00", "(MatMul) is float16"],

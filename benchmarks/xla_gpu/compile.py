@@ -2,14 +2,18 @@
 
     .venv-gpu/bin/python benchmarks/xla_gpu/compile.py a100 step.pb [more.pb ...]
 
-The input is a serialized HLO module; the output is the text of the optimized module, in `step.a100.txt` next to it.
-Autotuning is off, because there is no GPU to time kernels on, and matrix products are library calls: without autotuning
-XLA would generate a kernel for every product. The JAX modules used are private; they are those of JAX 0.10.2, which the
-Makefile installs.
+The input is a serialized HLO module. Next to it the text of the optimized module is written, `step.a100.txt`, and what
+it comes to, `step.a100.json`. A module that was compiled before, names and source lines apart, is looked up in the
+folder `.bench-gpu`. Autotuning is off, because there is no GPU to time kernels on, and matrix products are library
+calls: without autotuning XLA would generate a kernel for every product. The JAX modules used are private; they are
+those of JAX 0.10.2, which the Makefile installs.
 """
 
+import hashlib
+import json
 import os
 import re
+import shutil
 import sys
 import time
 from collections.abc import Sequence
@@ -18,24 +22,37 @@ from typing import Any
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # run as a script, this is `benchmarks.xla_gpu.compile`
 
+import jax
 import numpy as np
+from benchmarks.xla_gpu.hlo_text import parse
+from benchmarks.xla_gpu.traffic import kernels
 from jax._src.interpreters.mlir import make_ir_context
 from jax._src.lib import _jax, hlo, xla_client
 from jax._src.lib.mlir import ir
 from jax.experimental import topologies
 
 OPTIONS = [("xla_gpu_autotune_level", 0), ("xla_gpu_enable_triton_gemm", False)]
+STORE = Path(__file__).resolve().parents[2] / ".bench-gpu"
 
 
 def main(arguments: Sequence[str]) -> None:
     """Compile every file for one device, and print how long each took."""
     name, *files = arguments
     device = described(name)
+    STORE.mkdir(exist_ok=True)
     for file in map(Path, files):
         start = time.perf_counter()
-        file.with_suffix(f".{name}.txt").write_text(compiled(file.read_bytes(), device))
-        print(f"  {file.stem} for {name}: {time.perf_counter() - start:.0f} s", file=sys.stderr, flush=True)
+        text = without_copies(file.read_bytes())
+        stored = STORE / digest(text, name)
+        if not stored.with_suffix(".json").exists():
+            optimized, temporary = compiled(text, device)
+            stored.with_suffix(".txt").write_text(optimized)
+            stored.with_suffix(".json").write_text(json.dumps(summary(optimized, temporary)))
+            print(f"  {file.stem} for {name}: {time.perf_counter() - start:.0f} s", file=sys.stderr, flush=True)
+        for suffix in (".txt", ".json"):
+            shutil.copy(stored.with_suffix(suffix), file.with_suffix(f".{name}{suffix}"))
 
 
 def described(name: str) -> Any:
@@ -45,24 +62,44 @@ def described(name: str) -> Any:
     return topology.devices[0]
 
 
-def compiled(module: bytes, device: Any) -> str:
-    """Compile a serialized module for a device and return the text of the optimized module."""
+def compiled(text: str, device: Any) -> tuple[str, int]:
+    """Compile a module for a device: the text of the optimized module, and the bytes of temporary memory it needs."""
     options = xla_client.CompileOptions()
     options.num_replicas = options.num_partitions = 1
     options.device_assignment = xla_client.DeviceAssignment.create(np.array([[0]]))
     options.env_option_overrides = OPTIONS
+    module = hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto()
     with make_ir_context():
-        program = ir.Module.parse(_jax.mlir.hlo_to_stablehlo(without_copies(module)))
+        program = ir.Module.parse(_jax.mlir.hlo_to_stablehlo(module))
     devices = xla_client.DeviceList((device,))
     executable = device.client.compile(program, executable_devices=devices, compile_options=options)
-    return "\n".join(part.to_string() for part in executable.hlo_modules())
+    memory = executable.get_compiled_memory_stats()
+    return "\n".join(part.to_string() for part in executable.hlo_modules()), memory.temp_size_in_bytes
 
 
-def without_copies(module: bytes) -> bytes:
-    """The module with copies replaced by reshapes to the same shape, because StableHLO has no copy."""
+def summary(optimized: str, temporary: int) -> dict[str, int]:
+    """What a compiled module comes to."""
+    made = kernels(parse(optimized))
+    return {
+        "bytes": sum(kernel.size for kernel in made),
+        "temporary": temporary,
+        "kernels": len(made),
+        "casts": sum(kernel.casts for kernel in made),
+        "casts alone": sum(kernel.casts for kernel in made if kernel.only_casts),
+    }
+
+
+def without_copies(module: bytes) -> str:
+    """The text of a module with copies replaced by reshapes to the same shape, because StableHLO has no copy."""
     text = hlo.HloModule.from_serialized_hlo_module_proto(module).to_string()
-    text = re.sub(r"(= \S+ )copy\(", r"\1reshape(", text)
-    return hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto()
+    return re.sub(r"(= \S+ )copy\(", r"\1reshape(", text)
+
+
+def digest(text: str, device: str) -> str:
+    """The name under which a compiled module is stored: names of the program and source lines do not matter."""
+    _, _, body = text.partition("\n")
+    bare = re.sub(r", metadata=\{[^}]*\}", "", body)
+    return hashlib.sha256(json.dumps([bare, device, OPTIONS, jax.__version__]).encode()).hexdigest()
 
 
 if __name__ == "__main__":

@@ -65,6 +65,18 @@ class Instruction:
         found = re.search(r'custom_call_target="([^"]+)"', self.attributes)
         return found.group(1) if found else ""
 
+    @property
+    def op_name(self) -> str:
+        """The op of the framework that it comes from, "" if that is not known."""
+        found = re.search(r'op_name="([^"]*)"', self.attributes)
+        return found.group(1) if found else ""
+
+    @property
+    def index(self) -> int:
+        """Which part of a tuple is taken, 0 for other instructions."""
+        found = re.search(r"\bindex=(\d+)", self.attributes)
+        return int(found.group(1)) if found else 0
+
 
 @dataclass(frozen=True)
 class Module:

@@ -13,6 +13,9 @@ from benchmarks.flat_graph import inline_functions
 from benchmarks.oracle import theirs
 from benchmarks.xla_gpu.models import MODELS, signature, training_step
 
+# The context has no public interface (checked on 2.21).
+from tensorflow.python.eager import context
+
 from mixdown import Policy, rewrite_graph_def
 
 SCALE = 1024.0
@@ -33,9 +36,13 @@ class Variant:
         return 1.0 if self == Variant() else SCALE
 
 
-def tensorflows_colouring(graph_def: Any, feeds: Sequence[str], fetches: Sequence[str]) -> Any:
+def tensorflows_colouring(low: str) -> Rewrite:
     """The graph as TensorFlow's own pass rewrites it; TensorFlow itself does not run the pass before XLA."""
-    return theirs(inlined(graph_def, [*feeds, *fetches]), fetches, "float16")
+
+    def rewrite(graph_def: Any, feeds: Sequence[str], fetches: Sequence[str]) -> Any:
+        return theirs(inlined(graph_def, [*feeds, *fetches]), fetches, low)
+
+    return rewrite
 
 
 def mixdowns(policy: Policy) -> Rewrite:
@@ -65,17 +72,20 @@ def lowered(name: str, variant: Variant) -> bytes:
     example = MODELS[name]
     model = example.build()
     specs = signature(model, example)
-    step = training_step(model, variant.scale)
+    step = training_step(model, example, variant.scale)
     return to_hlo(rewritten(step, specs, variant.rewrite) if variant.rewrite else step, specs)
 
 
 def rewritten(step: Callable[..., Any], specs: Sequence[tf.TensorSpec], rewrite: Rewrite) -> Callable[..., Any]:
     """Trace a step as a compiled function, rewrite its graph, and make it callable again."""
     compiled = tf.function(step, autograph=False, jit_compile=True)
-    graph = tf.function(compiled, autograph=False, input_signature=specs).get_concrete_function().graph
+    concrete = tf.function(compiled, autograph=False, input_signature=specs).get_concrete_function()
+    graph = concrete.graph
     feeds, fetches = [tensor.name for tensor in graph.inputs], [tensor.name for tensor in graph.outputs]
     graph_def = rewrite(graph.as_graph_def(add_shapes=True), feeds, fetches)
-    return imported(graph_def, feeds, fetches)
+    run = imported(graph_def, feeds, fetches)
+    captured = [tensor.numpy() for tensor in concrete.captured_inputs]  # what the model computed when it was built
+    return lambda *tensors: run(*tensors, *map(tf.constant, captured))
 
 
 def imported(graph_def: Any, feeds: Sequence[str], fetches: Sequence[str]) -> Callable[..., Any]:
@@ -83,6 +93,8 @@ def imported(graph_def: Any, feeds: Sequence[str], fetches: Sequence[str]) -> Ca
     body = tf.compat.v1.GraphDef(versions=graph_def.versions, library=graph_def.library)
     placeholders = {feed.split(":")[0] for feed in feeds}
     body.node.extend(node for node in graph_def.node if node.name not in placeholders)
+    for function in graph_def.library.function:  # bodies of loops: importing a graph does not register them
+        context.context().add_function_def(function)
     read = {name.lstrip("^").split(":")[0] for node in body.node for name in node.input}
 
     def run(*tensors: Any) -> list[Any]:

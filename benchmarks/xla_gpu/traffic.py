@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from benchmarks.xla_gpu.hlo_text import Instruction, Module
+    from benchmarks.xla_gpu.hlo_text import Array, Instruction, Module
 
 NOTHING = frozenset(
     ["parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all", "partition-id", "replica-id"]
@@ -55,32 +55,43 @@ class Kernel:
 
 def kernels(module: Module) -> list[Kernel]:
     """All kernels of a module, in the order of its text."""
-    return list(_walk(module, module.entry))
+    made = {name: {each.name: each for each in inside} for name, inside in module.computations.items()}
+    return [_kernel(module, one, made[inside]) for inside, one in launched(module, module.entry)]
 
 
-def _walk(module: Module, computation: str) -> Iterator[Kernel]:
-    instructions = module.computations[computation]
-    made = {instruction.name: instruction for instruction in instructions}
-    for instruction in instructions:
+def launched(module: Module, computation: str) -> Iterator[tuple[str, Instruction]]:
+    """Every instruction that is a kernel, with the computation it is in."""
+    for instruction in module.computations[computation]:
         if instruction.opcode in NOTHING or instruction.opcode.endswith(("-done", "-update")):
             continue
         if instruction.opcode == "fusion" or not instruction.called:
-            yield _kernel(module, instruction, made)
+            yield computation, instruction
         else:
             for name in instruction.called:
-                yield from _walk(module, name)
+                yield from launched(module, name)
+
+
+def reads(module: Module, instruction: Instruction, made: dict[str, Instruction]) -> dict[str, int]:
+    """How many bytes a kernel reads of each of its operands."""
+    fused = fused_by(module, instruction)
+    return {
+        name: min(made[name].size, _picked(fused, instruction.operands.index(name), made[name].size))
+        for name in dict.fromkeys(instruction.operands)
+        if name in made
+    }
+
+
+def fused_by(module: Module, instruction: Instruction) -> Sequence[Instruction]:
+    """The instructions inside a fusion, none for other kernels."""
+    return module.computations[instruction.called[0]] if instruction.opcode == "fusion" else []
 
 
 def _kernel(module: Module, instruction: Instruction, made: dict[str, Instruction]) -> Kernel:
-    fused = module.computations[instruction.called[0]] if instruction.opcode == "fusion" else []
-    read = sum(
-        min(made[name].size, _picked(fused, instruction.operands.index(name), made[name].size))
-        for name in dict.fromkeys(instruction.operands)
-        if name in made
-    )
+    fused = fused_by(module, instruction)
     opcodes = tuple(_opcodes(module, fused)) or (instruction.opcode,)
     kind = instruction.target or (f"fusion of {len(opcodes)}" if fused else instruction.opcode)
-    return Kernel(instruction.name, kind, read, _written(instruction), opcodes)
+    read = sum(reads(module, instruction, made).values())
+    return Kernel(instruction.name, kind, read, sum(array.size for array in written(instruction)), opcodes)
 
 
 def _picked(fused: Sequence[Instruction], number: int, size: int) -> int:
@@ -94,12 +105,12 @@ def _picked(fused: Sequence[Instruction], number: int, size: int) -> int:
     return size
 
 
-def _written(instruction: Instruction) -> int:
-    """The bytes of the results, without the scratch space that a library call returns as well."""
+def written(instruction: Instruction) -> Sequence[Array]:
+    """The results, without the scratch space that a library call returns as well."""
     arrays = instruction.arrays
     if instruction.opcode == "custom-call" and len(arrays) > 1:
         arrays = tuple(array for array in arrays if array.dtype not in ("s8", "u8"))
-    return sum(array.size for array in arrays)
+    return arrays
 
 
 def _opcodes(module: Module, fused: Sequence[Instruction]) -> Iterator[str]:

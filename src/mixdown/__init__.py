@@ -32,6 +32,8 @@ _HOMES = {
     "rewrite": "mixdown.tensorflow.enable",
     "rewriting": "mixdown.tensorflow.enable",
     "rewrite_graph_def": "mixdown.tensorflow.writing.graph_def",
+    "tuned_policy": "mixdown.tensorflow.enable",
+    "unwrap": "mixdown.choose_host",
 }
 _MODULES = ("compat", "jax", "keras", "numerics", "tf_keras")  # public modules, imported on first use too
 

@@ -9,6 +9,7 @@ from mixdown.choose_host import LossScaleOptimizer as LossScaleOptimizer
 from mixdown.choose_host import disable_mixed_precision_graph_rewrite as disable_mixed_precision_graph_rewrite
 from mixdown.choose_host import enable_mixed_precision_graph_rewrite as enable_mixed_precision_graph_rewrite
 from mixdown.choose_host import report as report
+from mixdown.choose_host import unwrap as unwrap
 from mixdown.core import Policy as Policy
 from mixdown.errors import GraphError as GraphError
 from mixdown.errors import LossScaleError as LossScaleError
@@ -20,6 +21,7 @@ from mixdown.errors import PolicyError as PolicyError
 from mixdown.tensorflow.convert import convert_saved_model as convert_saved_model
 from mixdown.tensorflow.enable import rewrite as rewrite
 from mixdown.tensorflow.enable import rewriting as rewriting
+from mixdown.tensorflow.enable import tuned_policy as tuned_policy
 from mixdown.tensorflow.explaining.explain import explain as explain
 from mixdown.tensorflow.loss_scaling.loss_scale import DynamicLossScale as DynamicLossScale
 from mixdown.tensorflow.loss_scaling.loss_scale import FixedLossScale as FixedLossScale

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from mixdown.core import Policy
-from mixdown.errors import MixdownError
+from mixdown.errors import MixdownError, WrongTypeError
 from mixdown.keras_registration import CLASSES
 from mixdown.reports import Report
 
@@ -106,6 +106,32 @@ class LossScaleOptimizer(metaclass=_Wrappers):
 
         def __getattr__(self, name: str) -> Any: ...
         def __setattr__(self, name: str, value: Any) -> None: ...
+
+
+def unwrap(model: Any) -> Any:
+    """Compile a model again with the plain optimizer inside its wrapper, so that what is saved loads without mixdown.
+
+    Weights, the optimizer's state, loss and metrics stay; the loss scale and its counts go. A model whose optimizer is
+    not wrapped stays as it is.
+
+    Args:
+        model: a model of Keras 3 or tf_keras.
+
+    Returns:
+        The same model: `mixdown.unwrap(model).save("plain.keras")`.
+
+    Raises:
+        WrongTypeError: it is no model.
+    """
+    loaded = (sys.modules.get(name) for name in ("keras", "tf_keras"))
+    library = next((each for each in loaded if each is not None and isinstance(model, each.Model)), None)
+    if library is None:
+        hint = " Its inner_optimizer is the plain one." if isinstance(model, LossScaleOptimizer) else ""
+        raise WrongTypeError(f"unwrap takes a model of Keras 3 or tf_keras, got a {type(model).__name__}.{hint}")
+    if isinstance(getattr(model, "optimizer", None), LossScaleOptimizer):
+        recompiled = import_module("mixdown.keras3.recompiled")
+        recompiled.with_optimizer(library, model, model.optimizer.inner_optimizer)
+    return model
 
 
 def report() -> Report:

@@ -33,10 +33,6 @@ class ReportError(MixdownError, ValueError):
     """A report file is broken, or not a report at all."""
 
 
-class MeasurementError(MixdownError, ValueError):
-    """A stored measurement cannot be used."""
-
-
 class MisfitError(MixdownError, ValueError):
     """A value in a JSON file is not of the type that its place asks for."""
 

@@ -18,7 +18,7 @@ from mixdown.untrusted.escaped import escaped
 MOST = 100
 """So many warnings are kept: a program that goes on warning must not grow."""
 
-LIBRARIES = ("mixdown", "tensorflow", "keras", "tf_keras", "jax")
+LIBRARIES = ("mixdown", "tensorflow", "keras", "tf_keras", "jax", "flax", "equinox", "optax")
 """Packages whose frames are not the user's own code."""
 
 VARIABLE = "MIXDOWN_LOG"

@@ -15,19 +15,28 @@ from mixdown.core import Paint, Plan
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 
 COMPILED = {
-    "MLP": {"A100": (983.3, 846.8, 796.7), "H100": (983.3, 846.8, 796.7)},
-    "conv+BN": {"A100": (2635.7, 1348.5, 1348.5), "H100": (2584.2, 1477.0, 1451.3)},
-    "transformer": {"A100": (8057.1, 4814.9, 4254.4), "H100": (8056.8, 4822.9, 4262.4)},
-    "ResNet50": {"A100": (24556.6, 15039.2, 13416.3), "H100": (24673.0, 15373.1, 13210.7)},
+    "MLP": (983.3, 846.8, 794.2),
+    "two towers": (252.0, 267.6, 244.3),
+    "transformer": (8057.1, 4814.9, 4301.6),
+    "GPT": (2028.1, 1255.5, 1160.0),
+    "BERT": (1595.1, 1202.9, 1000.1),
+    "U-Net": (5097.0, 2888.6, 2709.9),
+    "Inception": (5827.4, 3365.5, 3028.5),
+    "diffusion": (3729.6, 2743.1, 2257.8),
+    "MobileNet": (6323.5, 3273.1, 3271.8),
+    "ResNet50": (24556.6, 15039.2, 13345.2),
 }
-"""What `make bench-gpu` prints, in MB: float32, TensorFlow's own colouring, mixdown."""
+"""What `make bench-gpu` prints for float16 on the A100, in MB: float32, TensorFlow's own colouring, mixdown."""
+
+CLEAR = 0.05
+"""Plans whose bytes differ by less than this share are not told apart."""
 
 
 def plans(name: str) -> tuple[Plan, Plan]:
     """TensorFlow's and our plan of one compiled training step."""
     keras.utils.clear_session()
     model = MODELS[name].build()
-    compiled = tf.function(training_step(model, 1024.0), autograph=False, jit_compile=True)
+    compiled = tf.function(training_step(model, MODELS[name], 1024.0), autograph=False, jit_compile=True)
     specs = signature(model, MODELS[name])
     graph = tf.function(compiled, autograph=False, input_signature=specs).get_concrete_function().graph
     feeds, fetches = [tensor.name for tensor in graph.inputs], [tensor.name for tensor in graph.outputs]
@@ -40,14 +49,14 @@ def plans(name: str) -> tuple[Plan, Plan]:
     return made[0], made[1]
 
 
-@pytest.mark.parametrize("name", [*list(MODELS)[:3], pytest.param("ResNet50", marks=pytest.mark.slow)])
-def test_the_fused_model_ranks_plans_as_the_compiler_does(name: str) -> None:
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in ("ResNet50", "diffusion"))) for name in COMPILED]
+)
+def test_the_fused_model_puts_our_plan_where_the_compiler_does(name: str) -> None:
     theirs, ours = plans(name)
     prices = ours.view.prices
-    costs = [prices.traffic(paints).total for paints in ([Paint.FULL] * len(ours.paints), theirs.paints, ours.paints)]
     assert len(theirs.paints) == len(ours.paints)
-    for device, megabytes in COMPILED[name].items():
-        for one in range(3):
-            for other in range(3):
-                if megabytes[one] < megabytes[other]:
-                    assert costs[one] < costs[other], (device, costs)
+    mine = prices.traffic(ours.paints).total
+    for other, megabytes in zip(([Paint.FULL] * len(ours.paints), theirs.paints), COMPILED[name], strict=False):
+        if COMPILED[name][2] < (1 - CLEAR) * megabytes:
+            assert mine < prices.traffic(other).total

@@ -85,7 +85,9 @@ def test_an_interrupt_ends_every_command_quietly_with_130(
         raise KeyboardInterrupt
 
     monkeypatch.setitem(cli.COMMANDS, command, cli.COMMANDS[command]._replace(run=interrupted))
-    arguments = {"run": ["x.py"], "explain": ["x"], "convert": ["x", "y"], "diff": ["x", "y"]}.get(command, [])
+    arguments = {"run": ["x.py"], "explain": ["x"], "convert": ["x", "y"], "diff": ["x", "y"], "tune": ["show"]}.get(
+        command, []
+    )
     assert cli.main([command, *arguments]) == 130
     assert capsys.readouterr().err == ""
 

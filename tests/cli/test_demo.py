@@ -53,6 +53,7 @@ def test_demo_shows_every_part_and_writes_the_report(tmp_path: Path) -> None:
     ]
     assert "mixdown skipped 2 of 44 steps (steps 10, 30; first seen in " in printed
     assert float(re.search(r"MB in float16, (0\.\d+) of it", printed)[1]) < 0.9  # type: ignore[index]
+    assert re.search(r"^  kept (bfloat16.*: 0\.\d\d of float32|float32: nothing was faster)\.$", printed, re.MULTILINE)
     assert re.findall(r"^  (\w+) +predicted: ", printed, re.MULTILINE) == ["T4", "A100", "H100"]
     assert "one_step_on_data" in (tmp_path / "page.html").read_text("utf-8")
 
@@ -151,7 +152,7 @@ SENTENCES = {
         "\n".join(_predicted(PREDICTED)),
         "98 % of the matrix arithmetic in 16 bits; 0.60 of the bytes of float32.",
     ),
-    "no GPU": ("\n".join(_closing("there is no GPU", "float16")), "cannot show speed: there is no GPU"),
+    "no GPU": ("\n".join(_closing("there is no GPU", "float16")), "gains little: there is no GPU"),
 }
 
 

@@ -11,6 +11,7 @@ import tensorflow as tf
 from mixdown import cli
 from mixdown.core import Policy
 from mixdown.errors import MixdownError
+from mixdown.reports.findings import Finding, at_first_sight
 from mixdown.tensorflow.calls import call_hook
 from mixdown.tensorflow.explaining import doctor
 
@@ -20,8 +21,9 @@ if TYPE_CHECKING:
 EVERYWHERE = ["doctor", "--devices", "all"]
 
 
-def findings(policy: Policy | None = None) -> dict[str, doctor.Finding]:
-    return {each.subject: each for each in doctor.examine(policy or Policy(devices="all"))}
+def findings() -> dict[str, Finding]:
+    found = [*at_first_sight("1.2.3"), *doctor.examine(Policy(devices="all"))]
+    return {each.subject: each for each in found}
 
 
 def test_versions_devices_gate_and_boundary_are_told(capsys: pytest.CaptureFixture[str]) -> None:
@@ -46,7 +48,7 @@ def test_json_says_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main([*EVERYWHERE, "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
     assert (data["schema"], data["healthy"]) == ("mixdown-doctor/1", True)
-    found = [doctor.Finding(**each) for each in data["findings"]]
+    found = [Finding(**each) for each in data["findings"]]
     assert [each.subject for each in found] == list(findings())
 
 
@@ -87,7 +89,7 @@ def other_backend(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def no_tf_keras(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TF_USE_LEGACY_KERAS", "1")
-    monkeypatch.setattr(doctor, "find_spec", lambda name: None if name == "tf_keras" else True)
+    monkeypatch.setattr("mixdown.reports.findings.find_spec", lambda name: None if name == "tf_keras" else True)
 
 
 CONFLICTS: dict[str, tuple[Any, str, str, str]] = {
@@ -129,6 +131,21 @@ def test_variables_without_an_effect_are_noted(monkeypatch: pytest.MonkeyPatch) 
 def test_a_machine_without_tensorflow_is_told_what_to_install(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("mixdown.cli.doctor.find_spec", lambda _: None)
+    for home in ("mixdown.cli.doctor", "mixdown.reports.findings"):
+        monkeypatch.setattr(f"{home}.find_spec", lambda _: None)
     assert cli.main(["doctor"]) == 1
-    assert capsys.readouterr().out == "!!   tensorflow: not installed\n       pip install 'mixdown[tensorflow]'\n"
+    said = capsys.readouterr().out
+    assert said.endswith("!!   tensorflow: not installed\n       pip install 'mixdown[tensorflow]'\n")
+    assert said.startswith("ok   python: ")
+
+
+def test_what_needs_no_tensorflow_is_printed_before_it_is_loaded(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def loading() -> None:
+        assert "ok   mixdown: " in capsys.readouterr().out
+        raise MixdownError("TensorFlow is being loaded.")
+
+    monkeypatch.setattr("mixdown.cli.doctor.start_tensorflow", loading)
+    assert cli.main(["doctor"]) == 2
+    assert capsys.readouterr().err == "mixdown: TensorFlow is being loaded.\n"

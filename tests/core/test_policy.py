@@ -39,7 +39,7 @@ REFUSED: list[Any] = [
     (lambda: Policy(strategy="graple"), "Unknown strategy 'graple' (did you mean 'grappler'?)"),
     (
         lambda: Policy(devices="G P U"),
-        "Unknown devices 'G P U': give 'gpu', 'cpu', 'all', 'measured', or device types such as ('GPU', 'CPU').",
+        "Unknown devices 'G P U': give 'gpu', 'cpu', 'all', or device types such as ('GPU', 'CPU').",
     ),
     (lambda: Policy(devices=()), "Unknown devices (): give 'gpu'"),
     (lambda: Policy(devices=("GPU", 1)), "Unknown devices ('GPU', 1): give 'gpu'"),  # type: ignore[arg-type]
@@ -60,7 +60,7 @@ REFUSED: list[Any] = [
     (lambda: Policy().with_keep("tanh"), "TensorFlow has no op kind 'tanh' (did you mean 'Tanh'?), but JAX has"),
     (
         lambda: Policy(level="unsafe"),
-        "Unknown level 'unsafe': choose from default, treat_infer_as_deny, tensor_cores_only.",
+        "Unknown level 'unsafe': choose from default, treat_infer_as_deny, tensor_cores_only, ",
     ),
     (lambda: Policy(level="tensor_cores"), "Unknown level 'tensor_cores' (did you mean 'tensor_cores_only'?)"),
     (lambda: Policy().with_deny("LayerNorm"), "TensorFlow has no op kind 'LayerNorm'"),
@@ -90,19 +90,26 @@ REFUSED: list[Any] = [
     ),
     (
         lambda: Policy.from_dict({"lows": "float16"}),
-        "the policy has no lows; it has low, rules, strategy, devices, level, never_slower, machine, overrides, ",
+        "the policy has no lows; it has low, rules, strategy, devices, level, overrides, ",
+    ),
+    (
+        lambda: Policy(or_low="bfloat16"),
+        "or_low, expected_calls and choices are for tuning: give strategy='tuned', too.",
+    ),
+    (lambda: Policy(expected_calls=5), "or_low, expected_calls and choices are for tuning"),
+    (lambda: Policy(choices=(("1", Policy()),)), "or_low, expected_calls and choices are for tuning"),
+    (lambda: Policy(strategy="tuned", or_low="int8"), "Unknown low dtype 'int8'"),
+    (
+        lambda: Policy(strategy="tuned", expected_calls=-1),
+        "expected_calls is a number of calls, 0 if it is not known; got -1.",
+    ),
+    (lambda: Policy(strategy="tuned", expected_calls=True), "expected_calls is a number of calls"),
+    (
+        lambda: Policy.from_dict({"strategy": "tuned", "choices": [["1", {"low": 3}]]}),
+        "low of the policy should be text.",
     ),
     (lambda: Policy.from_dict({"custom_kinds": [1]}), "custom_kinds[0] of the policy should be text."),
     (lambda: Policy().with_deny(name="(" * 5000 + ")" * 5000), "is not a regular expression: "),
-    (lambda: Policy(never_slower=True), "never_slower needs strategy='optimal' and a machine to predict for"),
-    (lambda: Policy(never_slower=True, machine="A10"), "Unknown machine 'A10' (did you mean 'A100'?)"),
-    (
-        lambda: Policy(never_slower=True, machine="A100", strategy="grappler"),
-        "never_slower needs strategy='optimal' and a machine to predict for",
-    ),
-    (lambda: Policy(devices="measured", strategy="grappler"), "devices='measured' needs strategy='optimal', and asks"),
-    (lambda: Policy(devices="measured", never_slower=True, machine="A100"), "was measured: leave out never_slower."),
-    (lambda: Policy(never_slower=1), "never_slower must be True or False, got 1."),  # type: ignore[arg-type]
     (lambda: Policy.from_dict({"low": 16}), "low of the policy should be text."),
     (lambda: Policy.from_dict({"devices": []}), "Unknown devices (): give 'gpu'"),
     (
@@ -226,6 +233,8 @@ def test_a_kind_of_ones_own_is_welcome_once_declared() -> None:
         ("default", {"MatMul": "allow", "Tanh": "infer", "Exp": "deny", "Relu": "clear"}),
         ("treat_infer_as_deny", {"MatMul": "allow", "Tanh": "deny", "Exp": "deny", "Relu": "clear"}),
         ("tensor_cores_only", {"MatMul": "allow", "Tanh": "barrier", "Exp": "barrier", "Relu": "barrier"}),
+        ("element_wise_only", {"MatMul": "allow", "Tanh": "infer", "Exp": "deny", "Relu": "clear"}),
+        ("nothing", {"MatMul": "barrier", "Tanh": "barrier", "Exp": "barrier", "Relu": "barrier"}),
     ],
 )
 def test_what_the_categories_are_at_each_level(level: str, expected: dict[str, str]) -> None:
@@ -283,11 +292,13 @@ def test_a_saved_policy_comes_back_with_every_field(tmp_path: Path) -> None:
         rules="tf-2.21",
         devices=("GPU", "CPU"),
         level="treat_infer_as_deny",
-        never_slower=True,
-        machine="A100",
+        strategy="tuned",
         custom_kinds=frozenset({"Own"}),
+        or_low="fp16",
+        expected_calls=10_000,
+        choices=(("1234", Policy(level="nothing")), ("5678", Policy().with_keep("Exp", layer="head"))),
     ).with_deny("Exp", name="^a", attribute="T", layer=Layer("head"))
-    assert {name for name in vars(policy) if getattr(policy, name) == getattr(Policy(), name)} == {"strategy"}
+    assert {name for name in vars(policy) if getattr(policy, name) == getattr(Policy(), name)} == set()
     assert Policy.load(policy.save(tmp_path / "policy.json")) == policy
 
 
@@ -305,3 +316,9 @@ def test_a_file_that_holds_something_else_is_refused_by_name(text: str, message:
     with pytest.raises(PolicyError) as refused:
         Policy.load(path)
     assert message in str(refused.value)
+
+
+def test_a_policy_that_is_tuned_plans_as_the_cheapest_until_calls_are_timed() -> None:
+    tuned = Policy(strategy="tuned", low="bfloat16", or_low="float16", expected_calls=9, choices=(("1", Policy()),))
+    assert tuned.untuned == Policy(low="bfloat16")
+    assert Policy(strategy="grappler").untuned == Policy(strategy="grappler")

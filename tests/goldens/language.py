@@ -14,7 +14,6 @@ compiled                      all ops are compiled by XLA
 work h 1000                   the number of operations of the product h
 outer h                       h is a product that sums over nothing
 constant c -1e9               c holds these numbers in every run
-measured product=0.5          a measured machine: time of a family of ops in 16 bits, relative to float32 (default 1)
 deny name=enc                 an override; likewise allow, infer, clear, keep
 """
 
@@ -29,7 +28,6 @@ import numpy as np
 from mixdown.core import Agreement, Graph, Op, Policy, Role, Site, Tensor, Tie
 from mixdown.core.constants import described
 from mixdown.core.graph import Constant
-from mixdown.core.pricing.measured import Measured, wanted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -41,6 +39,7 @@ MARKS: dict[str, dict[str, Any]] = {
     "conversion": {"role": Role.CONVERSION},
     "conduit": {"role": Role.CONDUIT},
     "truncation": {"role": Role.TRUNCATION},
+    "derivative": {"role": Role.DERIVATIVE},
     "whole": {"whole": True},
 }
 OUTSIDE = "Placeholder"
@@ -61,7 +60,6 @@ class Script:
     work: dict[str, int] = field(default_factory=dict)
     outer: set[str] = field(default_factory=set)
     constants: dict[str, Constant] = field(default_factory=dict)
-    machine: Measured | None = None
     compiled: bool = False
     policy: Policy = field(default_factory=lambda: Policy(strategy="grappler"))
 
@@ -126,17 +124,6 @@ class Script:
         """Let all ops be compiled."""
         self.compiled = True
 
-    def measure(self, _verb: str, rest: str) -> None:
-        """Let a machine be measured on which one operation, or element, takes a nanosecond in float32."""
-        parts = dict(word.split("=") for word in rest.split())
-        self.machine = Measured(
-            "M1",
-            {
-                (family, mode, dtype): ((1, 1e-9 * (1 if dtype == "float32" else float(parts.get(family, 1)))),)
-                for family, mode, dtype in wanted()
-            },
-        )
-
     def override(self, verb: str, rest: str) -> None:
         """Override categories."""
         words = rest.split()
@@ -157,7 +144,6 @@ verbs: dict[str, Callable[[Script, str, str], None]] = {
     "work": Script.note_work,
     "outer": Script.note_outer,
     "constant": Script.note_constant,
-    "measured": Script.measure,
 }
 
 
@@ -189,7 +175,6 @@ def _build(script: Script) -> Graph:
         tensors=tensors,
         work=tuple(script.work.get(name, 0) for name in sorted(script.kinds)),
         contracts=tuple(name not in script.outer for name in sorted(script.kinds)),
-        machine=script.machine,
         shapes=tuple(script.shapes.get(full(tensor.name)) for tensor in tensors),
         ties=tuple(
             Tie(_all(numbers, members), agreement, why, _all(numbers, followers))

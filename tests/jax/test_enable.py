@@ -67,6 +67,16 @@ def test_a_program_is_planned_once_for_each_policy() -> None:
     assert [each.policy.low for each in list(lowering.seen)[count:]] == ["bfloat16", "float16"]
 
 
+def test_a_program_in_which_nothing_can_be_16_bit_is_left_out() -> None:
+    count = len(lowering.seen)
+    with mixed.rewriting(POLICY.with_keep(scope="head")):
+        jax.jit(lambda x: jnp.tanh(x) * 13)(X)
+    assert len(lowering.seen) == count
+    with mixed.rewriting(POLICY.with_allow("tanh")):
+        jax.jit(lambda x: jnp.tanh(x) * 13)(X)
+    assert [op.name for op in mixed.report().graphs[-1].low_ops] == ["tanh"]
+
+
 def test_a_policy_for_tensorflow_gets_the_rules_for_jax() -> None:
     mixed.enable(Policy(low="bfloat16", devices="all"))
     assert lowering.in_force().value == POLICY

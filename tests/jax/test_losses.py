@@ -48,20 +48,17 @@ def kl(logits: Any) -> Any:
 LOSSES: dict[str, Callable[[Any], Any]] = {
     "integer labels": lambda z: optax.softmax_cross_entropy_with_integer_labels(z, LABELS).mean(),
     "one-hot labels": lambda z: optax.softmax_cross_entropy(z, HOT).mean(),
-    "smoothed labels": lambda z: optax.softmax_cross_entropy(z, optax.smooth_labels(HOT, 0.1)).mean(),
     "binary": lambda z: optax.sigmoid_binary_cross_entropy(z, HOT).mean(),
     "focal": lambda z: optax.sigmoid_focal_loss(z, HOT).mean(),
-    "poly": lambda z: optax.losses.poly_loss_cross_entropy(z, HOT).mean(),
     "hinge": lambda z: optax.losses.multiclass_hinge_loss(z, LABELS).mean(),
     "log cosh": lambda z: optax.log_cosh(z, HOT * 30).mean(),
     "huber": lambda z: optax.huber_loss(z, HOT * 30).mean(),
-    "squared": lambda z: optax.l2_loss(z, HOT * 30).mean(),
     "divergence": kl,
     "log_softmax": by_hand,
     "logsumexp": from_logsumexp,
     "probabilities": without_care,
 }
-CONFIDENCE = {"unsure": 0.05, "sure": 1.0, "very sure": 3.0}  # the surest losses are near 0
+CONFIDENCE = (0.05, 1.0, 3.0)  # the surest losses are near 0
 
 
 def exact(array: Any) -> Any:
@@ -79,17 +76,18 @@ def step(loss: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
     return run
 
 
-@pytest.mark.parametrize("confidence", CONFIDENCE)
 @pytest.mark.parametrize("name", LOSSES)
-def test_the_reported_loss_is_that_of_the_weights(name: str, confidence: str) -> None:
+def test_the_reported_loss_is_that_of_the_weights(name: str) -> None:
     loss = LOSSES[name]
+    run = jax.jit(mixed.rewrite(step(loss), POLICY))
     x = exact(HOT @ jax.random.normal(jax.random.key(0), (10, 32)) * 2 + jax.random.normal(jax.random.key(1), (64, 32)))
-    w = exact(jnp.linalg.lstsq(x, HOT * 30 * CONFIDENCE[confidence])[0])
-    logits = x @ w
-    want = float(loss(logits))
-    allowed = ROUNDING * float(jnp.sum(jnp.abs(jax.grad(loss)(logits) * logits))) + 1e-6
-    _, reported = jax.jit(mixed.rewrite(step(loss), POLICY))(w, x)
-    assert abs(float(reported) - want) <= allowed, (float(reported), want, allowed)
+    for confidence in CONFIDENCE:
+        w = exact(jnp.linalg.lstsq(x, HOT * 30 * confidence)[0])
+        logits = x @ w
+        want, slope = jax.value_and_grad(loss)(logits)
+        allowed = ROUNDING * float(jnp.sum(jnp.abs(slope * logits))) + 1e-6
+        _, reported = run(w, x)
+        assert abs(float(reported) - float(want)) <= allowed, (confidence, float(reported), float(want), allowed)
 
 
 def test_what_only_a_cross_entropy_reads_is_looked_up_in_float32() -> None:

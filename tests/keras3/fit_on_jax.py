@@ -89,6 +89,28 @@ def check_saving_and_the_callback() -> None:
         raise AssertionError("no error")
 
 
+IDLE = (
+    "The rule layer='lst' of the policy has no effect in train_step: in a whole training step it matched no float32 "
+    "op. A layer of a similar name: last. Write layer='last'."
+)
+
+
+def check_layer_rules() -> None:
+    """A rule finds the ops of a layer, gradients too; one that finds nothing is told while the step is compiled."""
+    layer = model(keras.optimizers.SGD()).get_layer("last")
+    for name, kept in ((layer, {"float32"}), ("lst", {"float16"})):
+        with warnings.catch_warnings(record=True) as given:
+            warnings.simplefilter("always", mixdown.MixdownWarning)
+            policy = FLOAT16.with_keep(layer=name)
+            trained(mixdown.enable_mixed_precision_graph_rewrite(keras.optimizers.SGD(), policy=policy), epochs=1)
+        mixdown.disable_mixed_precision_graph_rewrite()
+        products = [op for op in mixdown.report().graphs[-1].ops if op.kind == "dot_general"]
+        assert {op.sites[0].dtype for op in products if "last" in op.name} == kept
+        assert {op.sites[0].dtype for op in products if "first" in op.name} == {"float16"}
+        said = [str(each.message) for each in given]
+        assert said == ([] if name is layer else [IDLE]), said
+
+
 def check_refusals() -> None:
     """What cannot be done is refused, with the way out."""
     keras.config.set_dtype_policy("mixed_float16")
@@ -118,6 +140,7 @@ if __name__ == "__main__":
     check_fit_and_disable()
     check_a_bad_batch_is_skipped()
     check_saving_and_the_callback()
+    check_layer_rules()
     check_refusals()
     assert sys.modules["tensorflow"] is None
     print("all held on jax")  # noqa: T201 - the answer

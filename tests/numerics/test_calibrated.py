@@ -8,8 +8,9 @@ import mixdown
 from mixdown.numerics.calibrated import pasteable
 
 POLICIES = {
+    "a layer": mixdown.Policy(devices="all").with_keep(layer="head").with_deny("Relu", layer="head"),
     "the default": mixdown.Policy(),
-    "every setting": mixdown.Policy("bfloat16", "tf-2.21", devices=("GPU", "CPU"), never_slower=True, machine="A100"),
+    "every setting": mixdown.Policy("bfloat16", "tf-2.21", devices=("GPU", "CPU"), level="treat_infer_as_deny"),
     "overrides": mixdown.Policy().with_custom("Own").with_keep("MatMul", name="^a$").with_allow(scope="b"),
 }
 

@@ -21,6 +21,7 @@ ORDER = {
     "optimal": (
         *("seed", "freeze_lists", "taint", "match_lists", "strip"),
         *(
+            "keep_padded_full",
             "keep_tables_full",
             "keep_updates_full",
             "guard",
@@ -30,7 +31,6 @@ ORDER = {
             "alone",
             "cut",
             "rest",
-            "must_gain",
         ),
     ),
 }
@@ -86,8 +86,8 @@ RULES: dict[str, Rule] = {
     "retarget": low_beside_low,
     "conduit_rounding": lambda _: FULL,
     "alone": lambda _: FULL,
-    "must_gain": lambda _: FULL,
     "rest": lambda _: FULL,
+    "keep_padded_full": lambda at: FULL if at.category is Category.ALLOW else None,
     "keep_tables_full": lambda at: FULL if at.causes else None,
     "keep_updates_full": lambda at: FULL if at.category is Category.INFER else None,
     "guard": lambda at: FULL if set(at.causes) == {FULL} else None,

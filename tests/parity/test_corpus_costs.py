@@ -10,7 +10,6 @@ from tests.core.painting.test_cheapest import flow_and_count
 
 from mixdown import Policy, rewrite_graph_def
 from mixdown.core import Paint
-from mixdown.core.pricing.machines import MACHINES
 
 if TYPE_CHECKING:
     from mixdown.core import Plan
@@ -62,13 +61,3 @@ def test_where_tensorflow_moves_less_it_rounds_updates_or_casts_tables(name: str
     }
     sound = [Paint.FULL if site in spared else paint for site, paint in enumerate(now.paints)]
     assert bytes_of(ours) <= now.view.prices.traffic(sound).total
-
-
-@pytest.mark.parametrize("machine", ["V100", "A100"])
-@pytest.mark.parametrize("name", GRAPHS)
-def test_a_plan_that_must_not_be_slower_is_not_predicted_to_be(name: str, machine: str) -> None:
-    policy = Policy(devices="all", never_slower=True, machine=machine)
-    ours = plan_of(name, policy).predicted(MACHINES[machine])
-    assert ours.mixed <= ours.float32
-    if name not in UPDATES_IN_HALF:
-        assert ours.mixed <= tensorflows(name, "2.21").predicted(MACHINES[machine]).mixed

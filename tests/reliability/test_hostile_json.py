@@ -12,14 +12,12 @@ from tests.reliability.hostile_graphs import UGLY
 from tests.reports.samples import sample
 
 from mixdown import Policy
-from mixdown.core.pricing import measured
-from mixdown.errors import MeasurementError, MixdownError, PolicyError, ReportError
+from mixdown.errors import MixdownError, PolicyError, ReportError
 from mixdown.numerics.comparison import Compared, Comparison, Errors
 from mixdown.numerics.range_statistics import Statistics
 from mixdown.numerics.tally import MeasuredTensor
 from mixdown.numerics.tally import Tally as Counted
 from mixdown.reports import Report
-from mixdown.tensorflow.machine import measurements
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -192,30 +190,6 @@ def test_a_mutated_policy_is_read_or_refused(tmp_path: Path, tally: Tally) -> No
             return
         found.save(path)
         assert Policy.load(path) == found
-
-    law()
-    tally("hostile inputs", EXAMPLES)
-
-
-def test_a_mutated_measurement_is_read_or_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tally: Tally
-) -> None:
-    monkeypatch.setenv(measurements.VARIABLE, str(tmp_path))
-    sound = measured.Measured("a device", dict.fromkeys(sorted(measured.wanted()), ((1, 1e-6), (1000, 1e-5))))
-    path = measurements.store({"CPU": sound})
-    assert measurements.measured("CPU") == sound
-
-    @settings(max_examples=EXAMPLES, deadline=None, database=None, suppress_health_check=list(HealthCheck))
-    @given(mutations(path.read_text("utf-8")))
-    def law(mutated: str) -> None:
-        path.write_text(mutated, "utf-8", errors="surrogatepass")
-        measurements._read.cache_clear()
-        try:
-            found = measurements.measured("CPU")
-        except MeasurementError as refused:
-            assert "cannot be used" in str(refused)  # noqa: PT017 - either is right
-            return
-        assert found is None or found.cast_time(100, compiled=True) >= 0.0
 
     law()
     tally("hostile inputs", EXAMPLES)

@@ -23,6 +23,7 @@ from mixdown.numerics.range_statistics import Statistics
 from mixdown.numerics.tally import MeasuredTensor
 from mixdown.reports.rendering.page import page
 from mixdown.scaling.step_counters import description
+from mixdown.tensorflow.runtime import private
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -95,7 +96,7 @@ def test_a_log_line_is_harmless(caplog: pytest.LogCaptureFixture) -> None:
     ugly = type(function.function_def)()
     ugly.CopyFrom(function.function_def)
     ugly.signature.name = UGLY.replace("\x00", "")
-    context = mixdown.tensorflow.runtime.private.context()
+    context = private.context()
     context.add_function_def(ugly)
     with caplog.at_level(logging.INFO, "mixdown"), mixdown.rewriting(mixdown.Policy(devices="all")):
         context.call_function(ugly.signature.name.encode(), [tf.ones((2, 2))] * 2, 1)
@@ -108,7 +109,7 @@ def test_a_message_of_the_command_line_is_one_harmless_line(capsys: pytest.Captu
     assert cli.main(["explain", f"nowhere{UGLY.replace(chr(0), '')}.pb"]) == 2
     said = capsys.readouterr().err
     assert said.rstrip("\n").isprintable()
-    assert said.startswith("mixdown: There is no file 'nowhere")
+    assert said.startswith("mixdown: There is no model at 'nowhere")
 
 
 def test_the_page_of_statistics_holds_names_as_text() -> None:

@@ -13,6 +13,7 @@ CALLS = {"eval", "exec", "compile", "__import__", "system", "popen", "execv", "e
 UNSAFE_KEYWORDS = {"allow_pickle": True, "shell": True, "safe_mode": False}
 RUNS_SCRIPTS = {
     "cli/run.py": {"runpy"},  # that is what the command is for
+    "cli/interrupt.py": {"subprocess"},  # the type of the demonstration's children, which Ctrl-C ends
     "cli/demo_children.py": {"subprocess"},  # parts of the demonstration, by fixed names
 }
 

@@ -21,7 +21,7 @@ GOOD = [
     "with_*", "optimal", "MatMul", "float16", "with", "None", "ValueError", "os.environ", "tf.function",
     "keras.Model.fit", "mixdown.core.make_plan", "fit", "own_parameter", "own_value", "--own-option",
     # plainly code, a path or a command:
-    "mixdown doctor --measure", "why('dense')", "jit_compile=True", "items[:end]", "op@function", ".json", "graph.pb",
+    "mixdown doctor", "why('dense')", "jit_compile=True", "items[:end]", "op@function", ".json", "graph.pb",
     "name:output:index", "2.17.0+nv24.11", "super().__init__()", "src/nowhere.py", "$HOME",
 ]  # fmt: skip
 BAD = [

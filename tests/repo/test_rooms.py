@@ -29,6 +29,7 @@ BY_NAME = {
     "keras_registration.py": "the optimizers are imported when a saved file asks for one",
     "cli/demo_data.py": "keras and scikit-learn are optional, and imported when their data are asked for",
     "tensorflow/explaining/doctor.py": "keras may be missing or broken, which is what the command looks at",
+    "tensorflow/runtime/keras_files.py": "a file is loaded by the Keras that wrote it, and the other need not be there",
     "tensorflow/loss_scaling/optimizers/__init__.py": "the wrapper of one Keras must not import another",
 }
 

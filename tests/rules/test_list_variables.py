@@ -58,7 +58,7 @@ REFUSED: list[Any] = [
     ),
     ({"CLEARLIST_ADD": "Tanh"}, "Tanh is on both the infer and the clear list."),
     ({"ALLOWLIST_ADD": "Matmul"}, "TensorFlow has no op kind 'Matmul' (did you mean 'MatMul'?)"),
-    ({"LEVEL": "ALL"}, "Unknown level 'all': choose from default, treat_infer_as_deny, tensor_cores_only."),
+    ({"LEVEL": "ALL"}, "Unknown level 'all': choose from default, treat_infer_as_deny, tensor_cores_only, "),
     (
         {"LEVEL": "Unsafe_Force_All"},
         f"{PREFIX}LEVEL=UNSAFE_FORCE_ALL would put every op into 16 bits: mixdown does not",

@@ -9,7 +9,8 @@ import argparse
 import sys
 
 from mixdown import __version__
-from mixdown.cli import convert, demo, diff, doctor, explain, run
+from mixdown.cli import convert, demo, diff, doctor, explain, run, tune
+from mixdown.cli.interrupt import INTERRUPTED
 from mixdown.errors import MixdownError
 from mixdown.rules.spellings import suggestion
 from mixdown.untrusted.escaped import escaped
@@ -21,6 +22,7 @@ COMMANDS = {
     "explain": explain.COMMAND,
     "diff": diff.COMMAND,
     "doctor": doctor.COMMAND,
+    "tune": tune.COMMAND,
 }
 
 EXAMPLES = """examples:
@@ -28,12 +30,11 @@ EXAMPLES = """examples:
   mixdown run train.py --epochs 3
   mixdown convert models/bert models/bert-float16 --weights low
   mixdown explain models/bert --html report.html
+  mixdown explain model.keras --device A100
   mixdown diff before.json after.json
   mixdown doctor
+  mixdown tune show
 """
-
-INTERRUPTED = 130
-"""The exit code after Ctrl-C."""
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -31,7 +31,7 @@ def add_policy_options(parser: argparse.ArgumentParser, *, devices: str = "gpu")
     )
     parser.add_argument("--strategy", choices=STRATEGIES, default=Policy().strategy, help="how plans are made")
     parser.add_argument(
-        "--devices", default=devices, help=f"gpu, all, measured, or device types such as GPU,CPU (default: {devices})"
+        "--devices", default=devices, help=f"gpu, all, or device types such as GPU,CPU (default: {devices})"
     )
 
 
@@ -42,7 +42,7 @@ def add_low_option(parser: argparse.ArgumentParser) -> None:
 
 def policy_of(options: argparse.Namespace) -> Policy:
     """The policy that the options describe."""
-    named = options.devices in ("gpu", "all", "measured")
+    named = options.devices in ("gpu", "all")
     devices = options.devices if named else tuple(options.devices.upper().split(","))
     return Policy(low=options.low, rules=options.rules, strategy=options.strategy, devices=devices)
 

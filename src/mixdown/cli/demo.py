@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from mixdown.cli.common import Command, add_low_option, write_line
-from mixdown.cli.demo_children import ending_at_once, result_of
+from mixdown.cli.demo_children import result_of
+from mixdown.cli.interrupt import ending_at_once
 from mixdown.errors import MixdownError
 
 MOST_SKIPS = 6
@@ -44,8 +45,11 @@ def demo(options: argparse.Namespace) -> int:
         write_line("\n2. Memory. Eight convolutions on images of 256 x 256 pixels, without oneDNN.")
         full, mixed = (result_of("memory", how) for how in ("float32", low))
         _print(_remembered(full, mixed, low))
+        write_line("\n3. Speed, here. Plans for a compiled step, mostly element-wise, timed while it trains:")
+        _print(f"  {kept}." for kept in result_of("speed"))
         write_line(
-            "\n3. Other machines. Predicted for the same convolutions, batches of 32; nothing of this was measured."
+            "\n4. Other machines. Predicted for the same convolutions, batches of 32, compiled by XLA, as Keras does\n"
+            "   on one GPU; nothing of this was measured."
         )
         _print(_predicted(result_of("prediction", low)))
         _print(_closing(mixed["closed_gate"], low))
@@ -121,16 +125,16 @@ def _ratio(each: dict[str, Any]) -> str:
 
 
 def _closing(closed_gate: str, low: str) -> Iterator[str]:
-    """What this machine cannot show, if it cannot."""
+    """Why this machine takes no part by default, if it does not."""
     if closed_gate:
         yield (
-            f"  This machine cannot show speed: {closed_gate}, and CPUs compute in {low} by converting each value.\n"
+            f"  This machine gains little: {closed_gate}, and CPUs compute in {low} by converting each value.\n"
             f"  That is why only GPUs of compute capability 7.0 and up take part unless you say otherwise."
         )
 
 
 COMMAND = Command(
-    "show what mixed precision does: bad batches, memory, accuracy, and times predicted for GPUs",
+    "show what mixed precision does: bad batches, memory, accuracy, speed, and times predicted for GPUs",
     NOTES,
     _add_arguments,
     demo,

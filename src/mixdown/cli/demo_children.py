@@ -1,39 +1,17 @@
-"""The processes that the demonstration runs its parts in: `result_of`, and how Ctrl-C ends them: `ending_at_once`."""
+"""The processes that the demonstration runs its parts in: `result_of`."""
 
 from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from mixdown.cli.common import write_line
+from mixdown.cli.interrupt import children
 from mixdown.errors import MixdownError
-
-INTERRUPTED = 130
-_running: set[subprocess.Popen[str]] = set()
-
-
-@contextmanager
-def ending_at_once() -> Iterator[None]:
-    """Inside the block, Ctrl-C ends this process and its children at once, whatever they are computing."""
-
-    def leave(*_: object) -> None:
-        for child in _running:
-            child.kill()
-        sys.stdout.flush()
-        os._exit(INTERRUPTED)
-
-    before = signal.signal(signal.SIGINT, leave)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def result_of(part: str, *arguments: str) -> Any:  # noqa: ANN401 - each part has a result of its own
@@ -51,7 +29,7 @@ def result_of(part: str, *arguments: str) -> Any:  # noqa: ANN401 - each part ha
                     result = json.loads(line)
                 else:
                     write_line(line.rstrip("\n"))
-        _running.discard(child)
+        children.discard(child)
         if child.returncode or result is None:
             complaints.seek(0)
             raise MixdownError(f"The part {part!r} of the demonstration failed:\n{complaints.read()[-2000:]}")
@@ -67,5 +45,5 @@ def _started(command: list[str], complaints: Any) -> subprocess.Popen[str]:  # n
     child = subprocess.Popen(  # noqa: S603 - our own interpreter
         command, stdin=pipe, stdout=pipe, stderr=complaints, text=True, env=environment, process_group=0
     )
-    _running.add(child)
+    children.add(child)
     return child

@@ -1,6 +1,7 @@
 """What the demonstration runs, each part in a process of its own: `python -m mixdown.cli.demo_training`.
 
-The parts are `rescue`, `memory` and `prediction`. A part prints lines for people, and its result as one line of JSON.
+The parts are `rescue`, `memory`, `speed` and `prediction`. A part prints lines for people, and its result as one line
+of JSON.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import tempfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -28,6 +30,8 @@ from mixdown.tensorflow.explaining.explain import explain
 from mixdown.tensorflow.explaining.process_report import report
 from mixdown.tensorflow.loss_scaling.loss_scale import DynamicLossScale
 from mixdown.tensorflow.machine.gates import closed_gate
+from mixdown.tuning.memory import VARIABLE
+from mixdown.tuning.tuner import SHARE
 
 BATCH = 64
 FIRST, EVERY = 10, 20  # the first bad batch, and one in how many is bad
@@ -139,6 +143,33 @@ def prediction(low: str) -> list[dict[str, Any]]:
     return found
 
 
+class Gate(keras.layers.Layer):  # type: ignore[misc]  # Keras is untyped
+    """Scales and shifts every feature, and adds the result to its input if it is positive."""
+
+    def build(self, shape: tuple[int, ...]) -> None:
+        """Make the two weights."""
+        self.scale, self.shift = (self.add_weight(shape=shape[-1:], initializer=name) for name in ("ones", "zeros"))
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        """Element by element."""
+        return keras.ops.relu(x * self.scale + self.shift) + 0.5 * x
+
+
+def speed() -> list[str]:
+    """What tuning keeps for a compiled training step that is mostly element-wise, which CPUs may gain from, too."""
+    keras.utils.set_random_seed(7)
+    gates, layers = [Gate() for _ in range(2 * DEPTH)], keras.layers
+    model = keras.Sequential([layers.Input([64]), layers.Dense(2048), *gates, layers.Dense(10)])
+    policy = Policy(low="bfloat16", devices="all", strategy="tuned", expected_calls=2000)
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ[VARIABLE] = folder  # tuned anew every time
+        optimizer = enable_mixed_precision_graph_rewrite(keras.optimizers.SGD(1e-4), policy=policy)
+        model.compile(optimizer, keras.losses.SparseCategoricalCrossentropy(from_logits=True), jit_compile=True)
+        for _ in range(int(SHARE * policy.expected_calls) + 1):
+            model.train_on_batch(np.ones([4 * BATCH, 64], "float32"), np.zeros([4 * BATCH], "int32"))
+    return [graph.tuned for graph in report().graphs if graph.tuned]
+
+
 def _convolutions(how: str) -> keras.Model:
     keras.utils.set_random_seed(7)
     layers = keras.layers
@@ -165,7 +196,7 @@ def _peak(before: int) -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before
 
 
-PARTS: dict[str, Callable[..., Any]] = {"rescue": rescue, "memory": memory, "prediction": prediction}
+PARTS: dict[str, Callable[..., Any]] = {"rescue": rescue, "memory": memory, "speed": speed, "prediction": prediction}
 
 
 def _end_with_parent() -> None:

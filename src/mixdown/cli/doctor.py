@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
+from collections.abc import Sequence
 from importlib.util import find_spec
-from typing import Any
 
+from mixdown import __version__
 from mixdown.cli.common import Command, add_policy_options, policy_of, write_line
+from mixdown.cli.loading import own_stderr, quiet_start, start_tensorflow
 from mixdown.cli.progress import Progress
+from mixdown.core import Policy
+from mixdown.reports.findings import Finding, at_first_sight
 
 SCHEMA = "mixdown-doctor/1"
 MARKS = {"ok": "ok  ", "note": "note", "problem": "!!  "}
-MISSING = {
-    "subject": "tensorflow",
-    "state": "problem",
-    "message": "not installed",
-    "way_out": "pip install 'mixdown[tensorflow]'",
-}
 NOTES = """examples:
   mixdown doctor
   mixdown doctor --devices GPU,CPU --low bfloat16
-  mixdown doctor --measure                 time this machine, once, for Policy(devices="measured")
   mixdown doctor --json
 
 exit codes:
@@ -34,48 +30,45 @@ exit codes:
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
-    parser.add_argument("--measure", action="store_true", help="first time every device in each dtype, and store that")
     add_policy_options(parser)
 
 
 def doctor(options: argparse.Namespace) -> int:
     """Examine the machine, and print the findings; the exit code is 1 if there is a problem."""
-    findings = _examine(options)
-    healthy = all(finding["state"] != "problem" for finding in findings)
+    policy = policy_of(options)
+    found = at_first_sight(__version__)
+    _show(found, options)
+    if find_spec("tensorflow") is not None:
+        more = _examine(policy)
+        _show(more, options)
+        found += more
+    healthy = all(finding.state != "problem" for finding in found)
     if options.json:
+        findings = [finding._asdict() for finding in found]
         write_line(json.dumps({"schema": SCHEMA, "healthy": healthy, "findings": findings}, indent=2))
-    else:
-        write_line("\n".join(map(_line, findings)))
     return 0 if healthy else 1
 
 
-def _examine(options: argparse.Namespace) -> list[dict[str, Any]]:
-    policy = policy_of(options)
-    if find_spec("tensorflow") is None:
-        return [MISSING]
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # TensorFlow's own log lines do not belong in the output
-    if options.measure:
-        _measure()
-    with Progress(2) as progress:
+def _show(findings: Sequence[Finding], options: argparse.Namespace) -> None:
+    """Print findings as soon as there are some: the first need no TensorFlow, which takes seconds to load."""
+    if not options.json:
+        write_line("\n".join(map(_line, findings)))
+
+
+def _examine(policy: Policy) -> list[Finding]:
+    with own_stderr(), Progress(2) as progress:
         progress.step("loading TensorFlow")
+        start_tensorflow()
+        progress.step("examining this machine")
         from mixdown.tensorflow.explaining.doctor import examine  # noqa: PLC0415 - it loads TensorFlow
 
-        progress.step("examining this machine")
-        return [finding._asdict() for finding in examine(policy)]
+        with quiet_start():  # it tries the hooks, in 16 bits, of which TensorFlow may complain
+            return examine(policy)
 
 
-def _measure() -> None:
-    """Time every device, and store the measurements."""
-    from mixdown.tensorflow.machine import measure, measurements  # noqa: PLC0415 - they load TensorFlow
-
-    kinds = measurements.described()
-    with Progress(len(kinds) * measure.steps()) as progress:
-        measurements.store({kind: measure.measure_device(kind, progress.step) for kind in kinds})
-
-
-def _line(finding: dict[str, Any]) -> str:
-    way_out = f"\n       {finding['way_out']}" if finding["way_out"] else ""
-    return f"{MARKS[finding['state']]} {finding['subject']}: {finding['message']}{way_out}"
+def _line(finding: Finding) -> str:
+    way_out = f"\n       {finding.way_out}" if finding.way_out else ""
+    return f"{MARKS[finding.state]} {finding.subject}: {finding.message}{way_out}"
 
 
 COMMAND = Command(

@@ -25,6 +25,7 @@ class Need(NamedTuple):
 
     category: Category
     reason: str
+    is_small: bool = False  # what it makes is at worst too small for the dtype, not too large
 
 
 class Subject(NamedTuple):
@@ -81,7 +82,8 @@ def _merged(parts: Sequence[Constant]) -> Constant:
 
 def _spoilt_constants(subject: Subject, constants: Mapping[int, Constant]) -> Iterator[tuple[int, Need]]:
     """The readers of constants that the dtype cannot hold, and what only moves their results."""
-    graph, low, computed = subject.graph, subject.dtype.name, []
+    graph, low = subject.graph, subject.dtype.name
+    computed: dict[bool, list[int]] = {True: [], False: []}  # whether what they make is small -> the readers
     for site, constant in constants.items():
         for reader in graph.successors[site]:
             category = subject.categories[reader]
@@ -90,12 +92,16 @@ def _spoilt_constants(subject: Subject, constants: Mapping[int, Constant]) -> It
             if graph.kinds[reader] in subject.traits.looks_at_shapes:
                 continue
             if fate := _fate(constant, subject.dtype, product=category is Category.ALLOW):
-                yield reader, Need(Category.DENY, f"it reads the constant {fate}")
+                divides = graph.kinds[reader] in subject.traits.divides
+                is_small = (abs(constant.largest) >= value_of(subject.dtype.too_large)) is divides
+                yield reader, Need(Category.DENY, f"it reads the constant {fate}", is_small)
                 if reader not in constants:
-                    computed.append(reader)
-    for site, before in walk(computed, graph.successors, subject.mask(Category.CLEAR)).items():
-        if site not in constants:
-            yield site, Need(Category.DENY, f"it may hold a value that {low} cannot, made by `{graph.label(before)}`")
+                    computed[is_small].append(reader)
+    for is_small, makers in computed.items():
+        for site, before in walk(makers, graph.successors, subject.mask(Category.CLEAR)).items():
+            if site not in constants:
+                reason = f"it may hold a value that {low} cannot, made by `{graph.label(before)}`"
+                yield site, Need(Category.DENY, reason, is_small)
 
 
 def _fate(constant: Constant, dtype: Format, *, product: bool) -> str:

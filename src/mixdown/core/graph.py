@@ -12,8 +12,6 @@ from enum import Enum
 from functools import cached_property
 from typing import NamedTuple
 
-from mixdown.core.clock import Clock
-
 
 class Role(Enum):
     """What a site is, beyond a port of its op."""
@@ -117,8 +115,6 @@ class Graph:
     """Per tensor, its shape, possibly inferred only when asked for. Empty if the host knows none."""
     work: Sequence[int] = field(default=(), compare=False)
     """Per op, how many multiplications and additions a matrix product or convolution takes, 0 for others; likewise."""
-    machine: Clock | None = field(default=None, compare=False)
-    """The device it runs on, if that was measured and the policy asks for it."""
     contracts: Sequence[bool] = field(default=(), compare=False)
     """Per op, False for a matrix product that sums over nothing, such as an outer product; empty if none does that."""
 

@@ -8,15 +8,15 @@ from functools import cached_property
 from typing import Any
 
 from mixdown.core.check import offenders
-from mixdown.core.clock import Clock
 from mixdown.core.graph import Graph
 from mixdown.core.override import Override
 from mixdown.core.paint import Cast, Paint, Stroke, casts_of
 from mixdown.core.painting.strategies import paint
 from mixdown.core.policy import Policy
 from mixdown.core.policy_view import PolicyView
-from mixdown.core.pricing import Predicted, TimePrices
+from mixdown.core.pricing import CompiledRun, FusedPrices, Predicted, TimePrices
 from mixdown.core.pricing.effort import effort_of
+from mixdown.core.pricing.machines import Machine
 from mixdown.core.why import explain
 from mixdown.errors import PlanError
 
@@ -49,6 +49,19 @@ class Plan:
         """The conversions that the paints take."""
         return tuple(casts_of(self.graph, self.paints))
 
+    @cached_property
+    def stored(self) -> tuple[int, ...]:
+        """The bfloat16 values that the compiler has to be told to store, because that moves the fewest bytes.
+
+        XLA computes in float32 what is bfloat16 and leaves out the rounding of what it does not store for a library
+        call. So it would store these in float32, or compute them again for each of their readers.
+        """
+        prices, tensors = self.view.prices, self.graph.tensors
+        if not isinstance(prices, FusedPrices) or self.policy.low != "bfloat16":
+            return ()
+        low = [t for t, tensor in enumerate(tensors) if self.paints[tensor.site] is Paint.LOW]
+        return tuple(tensor for tensor in low if prices.pays_to_store(tensor))
+
     @property
     def graph(self) -> Graph:
         """The graph the plan is for."""
@@ -72,21 +85,26 @@ class Plan:
     @property
     def idle_reason(self) -> str:
         """Why nothing is low, "" if something is."""
-        if self.changes_anything:
-            return ""
-        if self.view.machine is None:
-            return f"no op in it can run in {self.policy.low}"
-        return f"it would not gain enough by {self.policy.low}, predicted {self.view.machine.source}"
+        return "" if self.changes_anything else f"no op in it can run in {self.policy.low}"
 
     @property
     def idle_overrides(self) -> list[Override]:
         """The policy's name, scope and attribute overrides that match no float32 op of this graph."""
         return [override for override, sites in self.view.selected if not sites]
 
-    def predicted(self, machine: Clock) -> Predicted:
+    def predicted(self, machine: Machine) -> Predicted:
         """How long the plan takes on a machine, beside float32."""
+        if self.graph.is_compiled:
+            float32, mixed = (run.seconds(machine, self.policy.low) for run in self.compiled_runs(self.paints))
+            return Predicted(machine.source, float32, mixed)
         prices = TimePrices(self.graph, self.view.traits, machine, self.policy.low)
         return prices.prediction(self.paints)
+
+    def compiled_runs(self, paints: Sequence[Paint]) -> tuple[CompiledRun, CompiledRun]:
+        """One run of a compiled graph, in float32 and by these paints."""
+        view, full = self.view, [Paint.FULL] * len(paints)
+        float32, mixed = (CompiledRun(view.graph, view.traits, view.categories, each) for each in (full, paints))
+        return float32, mixed
 
     def why(self, op: str) -> str:
         """The chain of causes behind the paint of an op, for people.
@@ -119,6 +137,7 @@ def make_plan(graph: Graph, policy: Policy) -> Plan:
     Raises:
         PlanError: the same site broke a law twice, which only a bug can cause.
     """
+    policy = policy.untuned
     demoted: dict[int, str] = {}
     outer: frozenset[int] = frozenset()
     while True:
@@ -136,7 +155,7 @@ def make_plan(graph: Graph, policy: Policy) -> Plan:
 
 def summary_of(view: PolicyView, paints: Sequence[Paint]) -> str:
     """What an assignment of paints comes to, in one line: arithmetic, bytes moved, and last the numbers of ops."""
-    graph, low, effort = view.graph, view.policy.low, effort_of(view.byte_prices, paints)
+    graph, low, effort = view.graph, view.policy.low, effort_of(view.prices, paints)
     ops = {site.op for site, paint in zip(graph.sites, paints, strict=True) if paint is Paint.LOW}
     work = f"{effort.share} of the matrix arithmetic in {low}, " if effort.flops else ""
     moved = f"{effort.bytes / effort.float32_bytes:.2f} of the bytes of float32, " if effort.float32_bytes else ""

@@ -10,12 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from mixdown.core.override import Override
-from mixdown.core.pricing.machines import MACHINES
 from mixdown.errors import MisfitError, PolicyError
 from mixdown.rules import RULE_SETS, Category, RuleSet, known_kinds
 from mixdown.rules.spellings import (
     EVERY_DEVICE,
-    MEASURED_DEVICES,
     NamedLayer,
     choose,
     device_types,
@@ -27,7 +25,7 @@ from mixdown.rules.spellings import (
 from mixdown.untrusted.json_text import parsed
 from mixdown.untrusted.typed import from_json_data, to_json_data
 
-STRATEGIES = ("optimal", "grappler")
+STRATEGIES = ("optimal", "grappler", "tuned")
 
 
 class Level(Enum):
@@ -36,12 +34,16 @@ class Level(Enum):
     DEFAULT = "default"
     TREAT_INFER_AS_DENY = "treat_infer_as_deny"  # infer ops are dangerous too
     TENSOR_CORES_ONLY = "tensor_cores_only"  # only allow ops run in 16 bits, each with casts of its own
+    ELEMENT_WISE_ONLY = "element_wise_only"  # allow ops stay float32, and what is around them is as by default
+    NOTHING = "nothing"  # everything stays float32
 
     def apply(self, category: Category) -> Category:
         """What a category means at this level."""
         match self:
-            case Level.DEFAULT:
+            case Level.DEFAULT | Level.ELEMENT_WISE_ONLY:
                 return category
+            case Level.NOTHING:
+                return Category.BARRIER
             case Level.TREAT_INFER_AS_DENY:
                 return Category.DENY if category is Category.INFER else category
             case _:
@@ -55,14 +57,15 @@ class Policy:
     Args:
         low: the 16-bit dtype, "float16" or "bfloat16"; also a dtype of TensorFlow, "fp16", "half" and their like.
         rules: the name of a rule set: "documented", "tf-2.19" or "tf-2.21" for TensorFlow, "jax" for JAX.
-        strategy: how a plan is made: "optimal" is the cheapest safe assignment, "grappler" TensorFlow's procedure.
-        devices: "gpu", "cpu", "all", or device types such as ("GPU", "CPU"): where ops may be 16-bit. "measured":
-            where, and only as far as, `mixdown doctor --measure` found that to be faster.
+        strategy: how a plan is made: "optimal" is the cheapest safe assignment, "grappler" TensorFlow's procedure,
+            "tuned" whichever plan is fastest: the first calls of a function run several in turn, and are timed.
+        devices: "gpu", "cpu", "all", or device types such as ("GPU", "CPU"): where ops may be 16-bit.
         level: how much of the lists is used, see `Level`.
-        never_slower: whether allow ops, too, run in 16 bits only where that is predicted to save time on `machine`.
-        machine: the machine to predict for, by its name in `mixdown.core.pricing.machines`; needed for `never_slower`.
         overrides: changes to the lists, in order; made by the `with_*` methods.
         custom_kinds: kinds that neither TensorFlow nor JAX knows, declared by `with_custom`.
+        or_low: the other 16-bit dtype, if tuning may choose that; "" if not.
+        expected_calls: how often a function will be called, if known: tuning takes a twentieth of that, else 200 calls.
+        choices: what tuning chose, by the hash of a function: `mixdown.tuned_policy` fills it in.
 
     Raises:
         PolicyError: a value is unknown, or two overrides contradict each other.
@@ -73,10 +76,11 @@ class Policy:
     strategy: str = "optimal"
     devices: str | tuple[str, ...] = "gpu"
     level: Level | str = Level.DEFAULT
-    never_slower: bool = False
-    machine: str = ""
     overrides: tuple[Override, ...] = ()
     custom_kinds: frozenset[str] = field(default_factory=frozenset)
+    or_low: str = ""
+    expected_calls: int = 0
+    choices: tuple[tuple[str, Policy], ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "low", low_dtype(self.low))
@@ -86,7 +90,7 @@ class Policy:
         object.__setattr__(self, "level", _level(self.level))
         object.__setattr__(self, "overrides", tuple(self.overrides))
         object.__setattr__(self, "custom_kinds", frozenset(self.custom_kinds))
-        self._check_machine()
+        self._check_tuning()
         for override in self.overrides:
             self._check_kinds(override)
         _refuse_contradictions(self.overrides)
@@ -96,14 +100,16 @@ class Policy:
         """The lists behind the name."""
         return RULE_SETS[self.rules][self.low]
 
-    def admits(self, device_type: str) -> bool:
-        """Whether ops on this type of device may be low."""
-        return self.devices in (EVERY_DEVICE, MEASURED_DEVICES) or device_type in self.devices
-
     @property
-    def must_pay(self) -> bool:
-        """Whether allow ops, too, run in 16 bits only where that is predicted to save time."""
-        return self.never_slower or self.devices == MEASURED_DEVICES
+    def untuned(self) -> Policy:
+        """The policy by which a function is planned if none of its calls is timed."""
+        if self.strategy != "tuned":
+            return self
+        return replace(self, strategy="optimal", or_low="", expected_calls=0, choices=())
+
+    def admits(self, device_type: str) -> bool:
+        """Whether ops on this type of device may run in 16 bits."""
+        return self.devices == EVERY_DEVICE or device_type in self.devices
 
     def categories(self) -> dict[str, Category]:
         """The category of every listed kind, before overrides that look at more than the kind."""
@@ -253,19 +259,14 @@ class Policy:
         new = Override.each(category, kinds_of(kinds), layer=layer_name(layer), **selectors)
         return replace(self, overrides=(*self.overrides, *new))
 
-    def _check_machine(self) -> None:
-        if self.machine:
-            choose("machine", self.machine, MACHINES)
-        if not isinstance(self.never_slower, bool):
-            raise PolicyError(f"never_slower must be True or False, got {self.never_slower!r}.")
-        if self.never_slower and (not self.machine or self.strategy != "optimal"):
+    def _check_tuning(self) -> None:
+        if self.strategy != "tuned" and (self.or_low or self.expected_calls or self.choices):
+            raise PolicyError("or_low, expected_calls and choices are for tuning: give strategy='tuned', too.")
+        if self.or_low:
+            object.__setattr__(self, "or_low", low_dtype(self.or_low))
+        if type(self.expected_calls) is not int or self.expected_calls < 0:
             raise PolicyError(
-                "never_slower needs strategy='optimal' and a machine to predict for, such as "
-                "Policy(never_slower=True, machine='A100')."
-            )
-        if self.devices == MEASURED_DEVICES and (self.never_slower or self.strategy != "optimal"):
-            raise PolicyError(
-                "devices='measured' needs strategy='optimal', and asks what was measured: leave out never_slower."
+                f"expected_calls is a number of calls, 0 if it is not known; got {self.expected_calls!r}."
             )
 
     def _check_kinds(self, override: Override) -> None:

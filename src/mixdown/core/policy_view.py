@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from mixdown.core.clock import Clock
+from mixdown.core.after_denied import after_denied
 from mixdown.core.exactness import Need, Subject, needs
 from mixdown.core.graph import Agreement, Graph, Role, Tie, walk
 from mixdown.core.override import Override
 from mixdown.core.paint import Paint
 from mixdown.core.policy import Policy
 from mixdown.core.pricing import Prices, prices_of
-from mixdown.core.pricing.machines import MACHINES
 from mixdown.rules import Category, Traits
 from mixdown.rules.formats import FORMATS
 from mixdown.rules.layer_names import LayerScopes
@@ -165,7 +164,7 @@ class PolicyView:
     @cached_property
     def scopes(self) -> LayerScopes:
         """The scopes of the graph's ops, in which rules look for layers."""
-        return LayerScopes(op.name for op in self.graph.ops)
+        return LayerScopes((op.name for op in self.graph.ops), numbered=self.policy.rule_set.scopes_are_numbered)
 
     def _matching(self, override: Override) -> list[int]:
         return [
@@ -196,23 +195,11 @@ class PolicyView:
 
     @cached_property
     def prices(self) -> Prices:
-        """What every choice costs: bytes moved, or time if a machine decides."""
-        return prices_of(
-            self.graph, self.traits, self.categories, self.supports, machine=self.machine, low=self.policy.low
-        )
-
-    @cached_property
-    def byte_prices(self) -> Prices:
-        """What every choice moves, also where time decides."""
-        if self.machine is None:
-            return self.prices
-        low = self.policy.low
-        return prices_of(self.graph, self.traits, self.categories, self.supports, machine=None, low=low)
-
-    @property
-    def machine(self) -> Clock | None:
-        """The machine whose time decides; None if bytes do."""
-        return MACHINES[self.policy.machine] if self.policy.never_slower else self.graph.machine
+        """What every choice costs, in bytes moved."""
+        soft = self.mask(Category.INFER, Category.CLEAR)
+        unsafe = self._unsafe if self._ends_taint else set()
+        free = {site for site, its in enumerate(soft) if its and self.supports[site] and site not in unsafe}
+        return prices_of(self.graph, self.traits, self.categories, self.supports, free - self.kept)
 
     @cached_property
     def may_follow_denied(self) -> set[int]:
@@ -223,6 +210,8 @@ class PolicyView:
         """
         if self.policy.strategy != "optimal" or not self.graph.is_compiled:
             return set(self.outer)
+        if self._ends_taint:
+            return (self._behind_denied | self.outer) - self._spoilt
         moved = {
             index
             for index, site in enumerate(self.graph.sites)
@@ -231,11 +220,63 @@ class PolicyView:
         sums = self._sums_for([site for site in self.sites_of(Category.ALLOW) if self.supports[site]])
         return (moved | sums | self.outer) - self._spoilt
 
+    @property
+    def _ends_taint(self) -> bool:
+        rules = self.policy.rule_set
+        return rules.taint_ends_at_results and self.policy.strategy == "optimal" and self.graph.is_compiled
+
+    @cached_property
+    def _behind_denied(self) -> set[int]:
+        """Compiled sites that denied ops reach, and that are as safe as what comes before those."""
+        graph, ends = self.graph, self.sites_of(Category.ALLOW)
+        below = walk(ends, graph.successors, [True] * len(graph.sites))
+        return {
+            index
+            for index, site in enumerate(graph.sites)
+            if graph.ops[site.op].compiled
+            and self.supports[index]
+            and index not in self._unsafe
+            and (
+                self.categories[index] is Category.CLEAR
+                or (self.categories[index] is Category.INFER and index in below)
+            )
+        }
+
+    @cached_property
+    def _unsafe(self) -> set[int]:
+        count = Prices(self.graph, self.traits).elements
+        sizes = [count(tensor) for tensor in range(len(self.graph.tensors))]
+        return after_denied(self.graph, self.traits, self.categories, sizes)
+
     @cached_property
     def _spoilt(self) -> set[int]:
-        """What may hold a value that the low dtype cannot."""
-        made = [site for site, need in self.exact.items() if need.category is Category.DENY]
-        return {*made, *walk(made, self.graph.successors, self.mask(Category.INFER, Category.CLEAR))}
+        """What may hold a value that the low dtype cannot; one that is too small does no harm in a sum."""
+        made = {site: need.is_small for site, need in self.exact.items() if need.category is Category.DENY}
+        soft, onward = self.mask(Category.INFER, Category.CLEAR), self.graph.successors
+        still = [its and kind not in self.traits.absorbs for its, kind in zip(soft, self.graph.kinds, strict=True)]
+        small, large = (
+            walk([s for s in made if made[s] is is_small], onward, still if is_small else soft)
+            for is_small in (True, False)
+        )
+        return {*made, *small, *large}
+
+    @cached_property
+    def saturated(self) -> set[int]:
+        """The sites that make small numbers of whatever they read: no denied op before them denies them."""
+        return {site for site in self.sites_of(Category.INFER) if self.graph.kinds[site] in self.traits.saturating}
+
+    @cached_property
+    def only_checked(self) -> set[int]:
+        """The sites whose results are only looked at for Inf and NaN, as loss scaling does."""
+        graph, checks = self.graph, self.traits.finite_checks
+        found = {site for site, kind in enumerate(graph.kinds) if kind in checks}
+        queue = list(found)
+        for here in queue:
+            for site in graph.predecessors[here]:
+                if site not in found and found.issuperset(graph.successors[site]):
+                    found.add(site)
+                    queue.append(site)
+        return found
 
     def _sums_for(self, ends: list[int]) -> set[int]:
         """Fused additions whose result an allow op reads, maybe through ops that only pass it on."""

@@ -20,9 +20,15 @@ MOST = 3
 
 
 class RuleWatch:
-    """The rules of a policy that look at names and have not matched anything yet."""
+    """The rules of a policy that look at names and have not matched anything yet.
 
-    def __init__(self, policy: Policy) -> None:
+    Args:
+        policy: whose rules they are.
+        way_out: what the host has to say where no layer has a similar name, with {layer} for the name that is missed.
+    """
+
+    def __init__(self, policy: Policy, way_out: str = "") -> None:
+        self._way_out = way_out
         self.waiting = [override for override in policy.overrides if not override.is_plain]
         self._layers: set[str] = set()
 
@@ -37,13 +43,14 @@ class RuleWatch:
         """Whether a plan is that of a training step, and there are rules that have not matched yet."""
         return bool(self.waiting) and plan is not None and any(is_backward(op.name) for op in plan.graph.ops)
 
-    def step_is_over(self) -> None:
-        """Warn of the rules that have matched nothing so far, and wait for them no longer."""
+    def step_is_over(self, step: str = "") -> None:
+        """Warn of the rules that have matched nothing so far, and wait for them no longer; the step may have a name."""
         idle, self.waiting = self.waiting, []
+        place = f" in {step}" if step else ""
         for override in idle:
             warn(
-                f"The rule {override.subject} of the policy has no effect: in a whole training step it matched no "
-                f"float32 op. {self._hint(override)}"
+                f"The rule {override.subject} of the policy has no effect{place}: in a whole training step it matched "
+                f"no float32 op. {self._hint(override)}"
             )
 
     def _hint(self, override: Override) -> str:
@@ -51,6 +58,9 @@ class RuleWatch:
         near = [layer for word in reversed(words) for layer in nearest(word, sorted(self._layers), MOST)]
         found = list(dict.fromkeys(near))[:MOST]
         if not found:
-            return f"The layers are {', '.join(sorted(self._layers)[: 2 * MOST]) or 'not known'}, ..."
+            known = f"The layers are {', '.join(sorted(self._layers)[: 2 * MOST]) or 'not known'}, ..."
+            return (
+                f"{known} {self._way_out.format(layer=override.layer)}" if self._way_out and override.layer else known
+            )
         named = f"{'Layers' if len(found) > 1 else 'A layer'} of a similar name: {', '.join(found)}."
         return f"{named} Write layer={found[0]!r}."

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from mixdown.core.graph import Role
 from mixdown.core.paint import Paint, Stroke
+from mixdown.core.policy import Level
 from mixdown.core.policy_view import PolicyView
-from mixdown.core.pricing.effort import BYTES, readable
+from mixdown.core.pricing.effort import readable
 from mixdown.rules import Category
 
 History = Sequence[Sequence[Stroke]]
@@ -21,13 +22,13 @@ REASONS = {
     "carry": "it carries a value into or out of a function, and {causes} {is_low}",
     "strip": "{kind} is not defined for {low} here",
     "match_loops": "it carries the same value as {causes}",
+    "keep_padded_full": "its sizes are no multiples of 8: {low} values would be copied to be padded, which moves more",
     "keep_tables_full": "it looks up rows of the variable that {causes} reads: the whole table would have to be cast",
     "keep_updates_full": "it computes the new value of a variable, on the way to {causes}: updates stay float32",
     "guard": "it is computed for {causes} only, which would turn its rounding into a large error",
     "meet": "{causes} reads the same value in float32, and what the two make of it meets again",
     "unite": "it must have the dtype of {causes}",
     "retarget": "it is a cast of your program, and all ops that read it, such as {causes}, are {low}",
-    "must_gain": "the graph as a whole is predicted to gain too little",
     "conduit_rounding": "it carries a value into or out of a function, and an op that stays float32 reads it",
     "alone": "no chain of {low} ops connects it with an op on the allow list",
 }
@@ -36,7 +37,7 @@ REASONS = {
 LAST = "no op on the allow list follows it: final results are computed in float32"
 """The sentence of `keep_updates_full` where no variable is written."""
 
-UNCAUSED = ("must_gain", "conduit_rounding", "alone")
+UNCAUSED = ("keep_padded_full", "conduit_rounding", "alone")
 """Stages whose strokes have no other site as their cause; without one, those of other stages come from a frozen tie."""
 
 
@@ -82,20 +83,14 @@ def reason(view: PolicyView, strokes: History, site: int) -> str:
 
 
 def _cheapest(view: PolicyView, stroke: Stroke) -> str:
-    """How many bytes, or how much time, decided."""
-    low, bytes_count = view.policy.low, view.prices.unit == "bytes"
+    """How many bytes decided."""
+    low, amount = view.policy.low, readable(stroke.margin)
     beside = "".join(f", next to `{view.graph.label(cause)}`" for cause in stroke.because)
-    amount = readable(stroke.margin, BYTES if bytes_count else TIMES)
-    where = f"on the machine {view.machine.name}" if view.machine else "here"
     if stroke.paint is Paint.LOW:
-        return f"it {'moves' if bytes_count else 'takes'} {amount} less than in float32 {where}, casts included{beside}"
-    verb = "move" if bytes_count else "take"
+        return f"it moves {amount} less than in float32 here, casts included{beside}"
     if stroke.margin > 0:
-        return f"{low} would {verb} {amount} more {where}, casts included{beside}"
-    return f"{low} would {verb} no less {where}, casts included{beside}"
-
-
-TIMES = (("ms", 10**9), ("us", 10**6), ("ns", 10**3), ("ps", 1))
+        return f"{low} would move {amount} more here, casts included{beside}"
+    return f"{low} would move no less here, casts included{beside}"
 
 
 def causes(view: PolicyView, strokes: History, site: int) -> tuple[int, ...]:
@@ -119,11 +114,17 @@ def _obstacle(view: PolicyView, site: int) -> str:
     if its.role is Role.VARIABLE_READ:
         return "it reads a variable, which stays float32"
     follows = site in view.listed_together or its.role is Role.CONVERSION  # may be low although it is on no list
-    if site in view.kept or (view.categories[site] is Category.BARRIER and not follows):
+    barrier = view.categories[site] is Category.BARRIER and not follows
+    if barrier or site in view.kept or _is_left_out(view, site):
         return _listed(view, site)
     if not its.legal:
         return f"{op.kind} is not defined for {low} here"
     return "" if its.kernel else f"{op.kind} has no {low} kernel on its device"
+
+
+def _is_left_out(view: PolicyView, site: int) -> bool:
+    """Whether the level of the policy leaves an allow site in float32."""
+    return view.policy.level is Level.ELEMENT_WISE_ONLY and view.categories[site] is Category.ALLOW
 
 
 def _listed(view: PolicyView, site: int) -> str:
@@ -141,8 +142,9 @@ def _listed(view: PolicyView, site: int) -> str:
     if site in view.outer:
         return f"{kind} sums over nothing here, so it is element-wise arithmetic"
     before = view.policy.listed(kind)
-    if before is not category:
-        effect = "leaves out" if category is Category.BARRIER else f"makes {category.value}"
+    left_out = _is_left_out(view, site)
+    if before is not category or left_out:
+        effect = "leaves out" if category is Category.BARRIER or left_out else f"makes {category.value}"
         return f"{kind} is on the {before.value} list, which the level {view.policy.level_name} {effect}"
     return f"{kind} is on no list" if category is Category.BARRIER else f"{kind} is on the {category.value} list"
 

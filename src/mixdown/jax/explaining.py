@@ -11,7 +11,7 @@ import jax
 from mixdown import __version__, messages
 from mixdown.core import Graph, Policy
 from mixdown.jax import private
-from mixdown.jax.functions import Traced
+from mixdown.jax.functions import Traced, name_of
 from mixdown.jax.loss_scaling.loss_scale import loss_scale_in
 from mixdown.jax.lowering import Lowered, in_force, seen
 from mixdown.jax.programs import DEFAULT, Program, plan_program, policy_for_jax, takes_part
@@ -44,7 +44,7 @@ def explain(function: Callable[..., Any], *args: Any, policy: Policy | None = No
         they were traced in, and those of the backward pass begin with `gradients/`.
     """
     chosen = policy if policy is not None else _in_force()
-    name = getattr(function, "__name__", type(function).__name__)
+    name = name_of(function)
     used, platform = policy_for_jax(chosen) if chosen else replace(DEFAULT, devices=EVERY_DEVICE), jax.default_backend()
     program = plan_program(Traced(function, args, kwargs).trace(), used, platform)
     return Report(
@@ -64,6 +64,9 @@ def rewritten_jaxpr(function: Callable[..., Any], *args: Any, policy: Policy | N
         args: what it is called with, see `explain`.
         policy: what may run in 16 bits, see `explain`. Whether this machine takes part is not looked at.
         kwargs: keyword arguments that it is called with.
+
+    Returns:
+        A `jax.extend.core.ClosedJaxpr`: print it to read what runs.
     """
     chosen = policy_for_jax(policy if policy is not None else _in_force())
     return plan_program(Traced(function, args, kwargs).trace(), chosen, jax.default_backend()).rewritten
@@ -117,7 +120,7 @@ def _lowered(each: Lowered) -> GraphReport:
 
 def lines(graph: Graph, origins: Sequence[tuple[Any, ...]]) -> list[str]:
     """Per op, the line of the user's program that made it; inside a function of a library, the line that called it."""
-    found = (next(filter(None, map(private.line_of, origin)), "") for origin in origins)
+    found = map(private.line_of, origins)
     return [line for line, _ in zip(found, graph.ops, strict=True)]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from importlib.metadata import version
 from typing import Any
 
 import jax
@@ -12,7 +13,9 @@ from jax.extend.core import jaxpr_as_fun
 
 from mixdown.core import Policy
 from mixdown.jax.programs import Program, plan_program, policy_for_jax, takes_part
-from mixdown.jax.warnings import warn_idle
+from mixdown.jax.warnings import warn_idle, warn_idle_rules
+from mixdown.tuning.memory import Identity, fingerprint
+from mixdown.tuning.tuner import Tuner, timed
 
 
 def rewrite(function: Callable[..., Any], policy: Policy | None = None) -> Callable[..., Any]:
@@ -24,32 +27,66 @@ def rewrite(function: Callable[..., Any], policy: Policy | None = None) -> Calla
 
     Args:
         function: takes and returns pytrees. Leaves that are no arrays are passed on as they are.
-        policy: what may run in 16 bits, and where. By default bfloat16, on GPUs and TPUs.
+        policy: what may run in 16 bits, and where. By default bfloat16, on GPUs and TPUs. With `strategy="tuned"` the
+            first calls are timed, so put `jax.jit` inside, not around it.
 
     Returns:
         The function. Its attribute `programs` holds the plans made so far.
     """
-    policy = policy_for_jax(policy)
-    known: dict[Any, tuple[Program, Traced]] = {}
+    programs = _Programs(function, policy_for_jax(policy))
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         platform = jax.default_backend()
-        if not takes_part(policy, platform):
-            warn_idle(policy, platform)
+        if not takes_part(programs.policy, platform):
+            warn_idle(programs.policy, platform)
             return function(*args, **kwargs)
-        traced = Traced(function, args, kwargs)
-        if (key := traced.key(platform)) in known:
-            program, before = known[key]
-            return before.rebuilt(jaxpr_as_fun(program.rewritten)(*traced.arrays))
+        return programs.run(Traced(function, args, kwargs), platform)
+
+    call.programs = lambda: [program for program, _ in programs.known.values()]  # type: ignore[attr-defined]  # documented above
+    return call
+
+
+class _Programs:
+    """The programs of a function, by what they were traced for and by policy."""
+
+    def __init__(self, function: Callable[..., Any], policy: Policy) -> None:
+        self.policy, self._name = policy, getattr(function, "__name__", type(function).__name__)
+        self.known: dict[Any, tuple[Program, Traced]] = {}
+        self._tuners: dict[Any, Tuner] = {}
+
+    def run(self, traced: Traced, platform: str) -> Any:
+        """Make a call. One that is being traced itself cannot be timed."""
+        key, base = traced.key(platform), self.policy.untuned
+        concrete = not any(isinstance(array, jax.core.Tracer) for array in traced.arrays)
+        if self.policy.strategy != "tuned" or key is None or not concrete:
+            return self._run(traced, key, base, platform)
+        plan = self._planned(traced, key, base, platform)[0].plan
+        if not plan.changes_anything:
+            return self._run(traced, key, base, platform)
+        if key not in self._tuners:
+            versions = {each: version(each) for each in ("mixdown", "jax")}
+            identity = Identity(self._name, fingerprint(plan), jax.devices()[0].device_kind, versions)
+            self._tuners[key] = Tuner(self.policy, plan, identity)
+        policy, note = self._tuners[key].next((), lambda each: self._planned(traced, key, each, platform)[0].plan)
+        if note is None:
+            return self._run(traced, key, policy, platform)
+        jax.block_until_ready(traced.arrays)
+        return timed(lambda: jax.block_until_ready(self._run(traced, key, policy, platform)), lambda: None, note)
+
+    def _run(self, traced: Traced, key: Any, policy: Policy, platform: str) -> Any:
+        program, before = self._planned(traced, key, policy, platform)
+        return before.rebuilt(jaxpr_as_fun(program.rewritten)(*traced.arrays))
+
+    def _planned(self, traced: Traced, key: Any, policy: Policy, platform: str) -> tuple[Program, Traced]:
+        if key is not None and (key, policy) in self.known:
+            return self.known[key, policy]
         closed = traced.trace()
         program = plan_program(closed, policy, platform)
+        warn_idle_rules(program.plan, self._name)
         if key is not None and not any(isinstance(const, jax.core.Tracer) for const in closed.consts):
-            known[key] = program, traced
-        return traced.rebuilt(jaxpr_as_fun(program.rewritten)(*traced.arrays))
-
-    call.programs = lambda: [program for program, _ in known.values()]  # type: ignore[attr-defined]  # documented above
-    return call
+            self.known[key, policy] = program, traced
+        return program, traced
 
 
 class Traced:
@@ -100,6 +137,11 @@ class Traced:
             self._out_tree,
             [self._out_rest[place] if place in self._out_rest else next(remaining) for place in range(count)],
         )
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """What to call a function in front of people."""
+    return str(getattr(function, "__name__", type(function).__name__))
 
 
 def is_array(leaf: Any) -> bool:

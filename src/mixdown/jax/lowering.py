@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 import jax
 from jax.extend.core import ClosedJaxpr
 
-from mixdown.core import Policy
+from mixdown.core import Category, Policy
 from mixdown.errors import MixdownError
 from mixdown.jax import private
 from mixdown.jax.programs import Program, has_products, plan_program, takes_part
-from mixdown.jax.warnings import warn_idle
+from mixdown.jax.warnings import warn_idle, warn_idle_rules
 from mixdown.messages import warn
 
 MOST = 500
@@ -35,7 +35,7 @@ class Lowered(NamedTuple):
 
 
 seen: deque[Lowered] = deque(maxlen=MOST)
-"""What was lowered while a policy was in force, oldest first; programs without a matrix product are left out."""
+"""What was lowered while a policy was in force, oldest first; programs in which nothing can be 16-bit are left out."""
 
 
 @functools.cache
@@ -75,7 +75,7 @@ def _wrapped(lower: Callable[..., Any]) -> Callable[..., Any]:
 
 def lowered(closed: Any, name: str, policy: Policy, platforms: tuple[str, ...]) -> Any:
     """A program in mixed precision; as it was if the policy says so or if it cannot be rewritten."""
-    if not has_products(closed.jaxpr) and not policy.overrides:
+    if not has_products(closed.jaxpr) and not any(rule.category is Category.ALLOW for rule in policy.overrides):
         return closed
     left_out = next((platform for platform in platforms if not takes_part(policy, platform)), None)
     if left_out is not None:
@@ -89,6 +89,7 @@ def lowered(closed: Any, name: str, policy: Policy, platforms: tuple[str, ...]) 
     if [aval.dtype for aval in found.out_avals] != [aval.dtype for aval in closed.out_avals]:
         return _left_alone(closed, name, policy, "its results would have had other dtypes")
     seen.append(Lowered(name, policy, program, program.plan.idle_reason))
+    warn_idle_rules(program.plan, name)
     return ClosedJaxpr(found.jaxpr.replace(debug_info=closed.jaxpr.debug_info), found.consts)
 
 

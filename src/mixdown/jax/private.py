@@ -8,7 +8,7 @@ the hook needs is asked for by `missing_for_hook`, so that `enable` can say why 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from importlib import import_module
@@ -37,10 +37,10 @@ def scope_of(equation: Any) -> str:
     return str(equation.source_info.name_stack)
 
 
-def line_of(source_info: Any) -> str:
-    """The line of the user's program behind an equation, else of a library on JAX, "" if neither is known."""
+def line_of(origin: Iterable[Any]) -> str:
+    """The user's line behind an equation, given its source info and those of the equations around it, "" if unknown."""
     user_frames = _found("jax._src.source_info_util", "user_frames")
-    frames = [] if user_frames is None else list(user_frames(source_info.traceback))
+    frames = [] if user_frames is None else [frame for info in origin for frame in user_frames(info.traceback)]
     own = (frame for frame in frames if not _LIBRARY.search(frame.file_name))
     frame = next(own, frames[0] if frames else None)
     return "" if frame is None else f"{frame.file_name}:{frame.start_line}, in {frame.function_name}"

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from mixdown.core import Policy
+from mixdown.errors import PolicyError
 from mixdown.jax import private
 from mixdown.jax.lowering import in_force, install
 from mixdown.jax.programs import policy_for_jax
@@ -24,8 +25,9 @@ def enable(policy: Policy | None = None) -> None:
     Raises:
         MixdownError: this JAX is not one that mixdown can hook into.
     """
+    chosen = _not_tuned(policy)
     install()
-    private.set_for_all_threads(in_force(), policy_for_jax(policy))
+    private.set_for_all_threads(in_force(), chosen)
 
 
 def disable() -> None:
@@ -43,9 +45,23 @@ def rewriting(policy: Policy | None = None) -> Iterator[None]:
     Args:
         policy: what may run in 16 bits, and where. By default bfloat16, on GPUs and TPUs.
 
+    Returns:
+        A context manager, for a `with` statement; it gives nothing.
+
     Raises:
         MixdownError: this JAX is not one that mixdown can hook into.
     """
+    chosen = _not_tuned(policy)
     install()
-    with in_force()(policy_for_jax(policy)):
+    with in_force()(chosen):
         yield
+
+
+def _not_tuned(policy: Policy | None) -> Policy:
+    chosen = policy_for_jax(policy)
+    if chosen.strategy == "tuned":
+        raise PolicyError(
+            "strategy='tuned' times calls, and programs that JAX has compiled are called without mixdown. Wrap the "
+            "step itself: step = mixdown.jax.rewrite(jax.jit(step), policy)."
+        )
+    return chosen

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from functools import cache
 
-from mixdown.core import Policy
+from mixdown.core import Plan, Policy
+from mixdown.core.rule_watch import RuleWatch
 from mixdown.messages import warn
+
+WAY_OUT = "JAX knows a layer by its scope: call the layer inside `with jax.named_scope({layer!r}):`."
+"""What to do about a layer that no scope names, as those of flax NNX and equinox."""
 
 
 @cache
@@ -21,3 +25,19 @@ def idle_warning(policy: Policy, platform: str) -> str:
         f"{' and '.join(policy.devices)} only. Everything runs in float32. To let the {platform.upper()} take part, "
         f"for tests or to save memory, pass policy=mixdown.Policy(rules='jax', low={policy.low!r}, devices='all')."
     )
+
+
+def warn_idle_rules(plan: Plan, name: str) -> None:
+    """Warn, once a rule, of rules that look at names and matched nothing yet, if a program is a training step.
+
+    What runs after the program is compiled is not seen, so the first training step is judged as it is lowered.
+    """
+    watch = _watch(plan.policy)
+    watch.see(plan)
+    if watch.awaits(plan):
+        watch.step_is_over(name)
+
+
+@cache
+def _watch(policy: Policy) -> RuleWatch:
+    return RuleWatch(policy, WAY_OUT)

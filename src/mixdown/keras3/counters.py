@@ -32,8 +32,8 @@ class Backend(Protocol):
     def gradients(self, optimizer: Any, loss: Any, variables: Sequence[Any], tape: Any) -> Sequence[Any]:
         """The gradients of the scaled loss."""
 
-    def unscaled(self, gradient: Any, scale: Any) -> Any:
-        """The gradient divided by the scale, in its own dtype."""
+    def unscaler(self, scale: Any) -> Callable[[Any], Any]:
+        """What divides a gradient by the scale, in its own dtype."""
 
     def functions(self) -> Sequence[Any]:
         """The functions that are being traced, innermost first; none where that cannot be known."""
@@ -99,13 +99,15 @@ class Keras3Counters(CountProperties):
 
     def log_skip(self, entries: Any, *, finite: Any, where: Where) -> None:
         """Log the step that was just counted, with its offenders, unless it was finite."""
-        tensor = self.backend.tensor
-        at = ops.reshape(row_of(tensor(self.skip_counter)), [1, 1])
-        head = ops.stack([tensor(self.latest_skip), tensor(self.bad_counter)])
-        row = ops.concatenate([head, ops.cast(entries, head.dtype)])
-        for ring, new in ((self.skip_log, row), (self.skip_scales, tensor(self.dynamic_scale))):
-            old = tensor(ring)
-            ring.assign(where(finite, old, ops.scatter_update(old, at, ops.expand_dims(new, 0))))
+        latest, bad, count, scale = map(
+            self.backend.tensor, (self.latest_skip, self.bad_counter, self.skip_counter, self.dynamic_scale)
+        )
+        # Chosen row by row: of a scatter, XLA compiles several kernels.
+        here = ops.equal(ops.arange(KEPT, dtype=count.dtype), row_of(count))
+        row = ops.concatenate([ops.stack([latest, bad]), ops.cast(entries, latest.dtype)])
+        for ring, at, new in ((self.skip_log, here[:, None], row), (self.skip_scales, here, scale)):
+            old = self.backend.tensor(ring)
+            ring.assign(where(finite, old, ops.where(at, new, old)))
 
     def read_count(self, field: str) -> Any:
         """The value of a field of `StepCounts`: a Python number; while a graph is traced, a tensor."""

@@ -1,6 +1,6 @@
 """The `Backend` for backends of Keras that pass state around, such as JAX. Read `stateless_step` first."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import keras
@@ -11,7 +11,7 @@ from mixdown.scaling.chosen_law import law_of
 from mixdown.scaling.machine import divided
 from mixdown.scaling.step_counters import MOST_NAMED, NO_VARIABLE
 
-__all__ = ["functions", "gradients", "law_of", "may_read", "now", "stateless_step", "step", "tensor", "unscaled"]
+__all__ = ["functions", "gradients", "law_of", "may_read", "now", "stateless_step", "step", "tensor", "unscaler"]
 
 Values = list[Any]
 
@@ -72,9 +72,9 @@ def log_entries(codes: Any) -> Any:
     return ops.where(first < last, first, NO_VARIABLE)
 
 
-def unscaled(gradient: Any, scale: Any) -> Any:
-    """The gradient divided by the scale, in its own dtype."""
-    return divided(gradient, scale, ops.cast)
+def unscaler(scale: Any) -> Callable[[Any], Any]:
+    """What divides a gradient by the scale, in its own dtype."""
+    return lambda gradient: divided(gradient, scale, ops.cast)
 
 
 def gradients(*_: Any) -> NoReturn:

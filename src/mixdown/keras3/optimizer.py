@@ -21,6 +21,9 @@ from mixdown.scaling.misuse import UNDIVIDED, Usage
 BACKENDS = {"tensorflow": "mixdown.tensorflow.loss_scaling.optimizers.keras3_tensorflow"}
 """Backend of Keras -> the module that implements `Backend` for it; all others pass state around."""
 
+TO_LOAD = "import mixdown.keras first, or pass compile=False to load_model"
+"""What a saved file says to whom Keras cannot load it for."""
+
 backend_module: Any = import_module(BACKENDS.get(keras.backend.backend(), "mixdown.keras3.functional"))
 
 
@@ -164,11 +167,9 @@ class Keras3LossScaleOptimizer(Keras3Counters, keras.optimizers.LossScaleOptimiz
 
     def unscaled(self, gradients: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
         """The gradients over the current scale; one that is to replace its variable (float8) is left alone."""
-        scale = self.backend.tensor(self.dynamic_scale)
+        unscaled = self.backend.unscaler(self.backend.tensor(self.dynamic_scale))
         return [
-            each
-            if each is None or getattr(variable, "overwrite_with_gradient", False)
-            else self.backend.unscaled(each, scale)
+            each if each is None or getattr(variable, "overwrite_with_gradient", False) else unscaled(each)
             for each, variable in zip(gradients, variables, strict=True)
         ]
 
@@ -232,6 +233,7 @@ class Keras3LossScaleOptimizer(Keras3Counters, keras.optimizers.LossScaleOptimiz
     def get_config(self) -> dict[str, Any]:
         """What `from_config` needs; the current scale and the counters are weights, saved as such."""
         return {
+            "to_load": TO_LOAD,  # Keras prints it if it does not know the class
             "name": self.name,
             "inner_optimizer": keras.saving.serialize_keras_object(self.inner_optimizer),
             "loss_scale": asdict(self.law),
@@ -242,7 +244,7 @@ class Keras3LossScaleOptimizer(Keras3Counters, keras.optimizers.LossScaleOptimiz
     def from_config(cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> Self:
         """The optimizer that `get_config` described, without its weights."""
         inner = keras.saving.deserialize_keras_object(config["inner_optimizer"], custom_objects=custom_objects)
-        rest = {key: value for key, value in config.items() if key not in ("inner_optimizer", "loss_scale")}
+        rest = {key: value for key, value in config.items() if key not in ("to_load", "inner_optimizer", "loss_scale")}
         return cls(inner, Law(**config["loss_scale"]), **rest)
 
 

@@ -22,6 +22,9 @@ NAMES = {
     "Keras3LossScaleOptimizer": Private(
         "keras.src.optimizers.loss_scale_optimizer:LossScaleOptimizer", "an optimizer that scales the loss already"
     ),
+    "Keras3Trainer": Private(
+        "keras.src.trainers.trainer:Trainer", "what a model was compiled with", has=("_compile_config",)
+    ),
     "Keras3Variable": Private("keras:Variable", "whether a weight has its value yet", has=("_value",)),
     "in_stateless_scope": Private(
         "keras.src.backend.common.stateless_scope:in_stateless_scope", "whether state is passed around, as JAX has it"

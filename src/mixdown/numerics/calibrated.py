@@ -126,7 +126,7 @@ def pasteable(policy: Policy) -> str:
     for override in data["overrides"]:
         method = "keep" if override["category"] == "barrier" else override["category"]
         kinds = [repr(override["kind"])] if "kind" in override else []
-        named = [f"{key}={override[key]!r}" for key in ("name", "scope", "attribute") if key in override]
+        named = [f"{key}={override[key]!r}" for key in ("layer", "name", "scope", "attribute") if key in override]
         lines.append(f".with_{method}({', '.join(kinds + named)})")
     return "(\n    " + "\n    ".join(lines) + "\n)"
 

@@ -12,10 +12,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from mixdown.core import Paint, Plan
-from mixdown.core.clock import Clock
 from mixdown.core.paint import casts_of
-from mixdown.core.pricing.effort import effort_of
-from mixdown.core.pricing.machines import CAST_BYTES
+from mixdown.core.pricing.effort import Effort, effort_of
+from mixdown.core.pricing.machines import CAST_BYTES, Machine
 from mixdown.core.pricing.moved_bytes import is_known
 from mixdown.core.why import causes, reason
 from mixdown.reports.advice import Product, advise
@@ -33,14 +32,14 @@ class Facts(NamedTuple):
     sources: Sequence[str] = ()  # per op, the line of the user's program that made it
     products: Sequence[Product] = ()
     paints: Sequence[Paint] = ()  # what each site has, where a session had to keep what it had before
-    machine: Clock | None = None  # the device to predict times for
+    machine: Machine | None = None  # the device to predict times for
 
 
 def graph_report(plan: Plan, name: str, kind: str, facts: Facts | None = None) -> GraphReport:
     """All decisions of a plan with their reasons, and the casts they need, as rows."""
     facts = facts or Facts()
     paints = facts.paints or plan.paints
-    effort = effort_of(plan.view.byte_prices, paints)  # first: it has all shapes inferred at once
+    effort = effort_of(plan.view.prices, paints)  # first: it has all shapes inferred at once
     names = python_names([op.function for op in plan.graph.ops])
     ops = [_op_row(plan, index, inputs, facts, names) for index, inputs in enumerate(_inputs(plan))]
     low = {site.op for site, paint in zip(plan.graph.sites, paints, strict=True) if paint is Paint.LOW}
@@ -54,8 +53,17 @@ def graph_report(plan: Plan, name: str, kind: str, facts: Facts | None = None) -
         ops=tuple(ops),
         casts=tuple(_cast_row(plan, tensor, to) for tensor, to in casts_of(plan.graph, paints)),
         advice=advise([op.name for op in ops], [product for product in facts.products if product.op in low]),
-        effort=replace(effort, predicted=(plan.predicted(facts.machine),) if facts.machine else ()),
+        effort=_predicted(plan, paints, effort, facts.machine),
     )
+
+
+def _predicted(plan: Plan, paints: Sequence[Paint], effort: Effort, machine: Machine | None) -> Effort:
+    """The effort with times for a machine, if one is named, and of a compiled graph with the bytes of its kernels."""
+    times = (plan.predicted(machine),) if machine else ()
+    if not plan.graph.is_compiled:
+        return replace(effort, predicted=times)
+    float32, mixed = (run.bytes for run in plan.compiled_runs(paints))
+    return replace(effort, bytes=mixed, float32_bytes=float32, predicted=times)
 
 
 def python_names(functions: Sequence[str]) -> dict[str, str]:
@@ -80,7 +88,7 @@ def _inputs(plan: Plan) -> list[tuple[int, ...]]:
 
 
 def _op_row(plan: Plan, index: int, inputs: tuple[int, ...], facts: Facts, names: Mapping[str, str]) -> OpRow:
-    op, prices = plan.graph.ops[index], plan.view.byte_prices
+    op, prices = plan.graph.ops[index], plan.view.prices
     return OpRow(
         op.name,
         op.kind,

@@ -15,6 +15,7 @@ from typing import Any, Self
 from mixdown.core.pricing.effort import Effort
 from mixdown.errors import ReportError
 from mixdown.rules.layer_names import layers
+from mixdown.tuning.memory import Trial
 from mixdown.untrusted.typed import read_document
 
 SCHEMA = "mixdown-report/1"
@@ -105,6 +106,8 @@ class GraphReport:
     casts: tuple[CastRow, ...] = ()
     advice: tuple[Advice, ...] = ()
     effort: Effort = field(default_factory=Effort)  # of one run
+    tuned: str = ""  # what tuning kept, and why
+    trials: tuple[Trial, ...] = ()  # how long its candidates took
 
     def __repr__(self) -> str:
         return f"<GraphReport {self.name!r}: {self.kind}, {len(self.low_ops)} of {len(self.ops)} ops in 16 bits>"

@@ -48,6 +48,7 @@ _RULES = RuleSet(
     keeps_exact=True,
     infer_follows_low=False,  # it made a plan depend on the order of nodes, and put the weight update into 16 bits
     readers_that_meet_agree=False,
+    taint_ends_at_results=True,
     traits=TRAITS,
     variables=VARIABLES,
 )

@@ -59,10 +59,12 @@ _rules = partial(
     bounded_exponentials_are_safe=True,
     infer_follows_low=False,
     readers_that_meet_agree=True,
+    taint_ends_at_results=False,
     keeps_exact=True,
     traits=TRAITS,
     variables=VARIABLES,
     host="JAX",
+    scopes_are_numbered=False,
     # What a product yields may be float32 although its operands have 16 bits, and costs no cast then.
     sites={kind: {"result": Category.CLEAR} for kind in ("dot_general", "ragged_dot_general")},
 )

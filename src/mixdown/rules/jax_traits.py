@@ -30,30 +30,37 @@ TRAITS = Traits(
     views=_VIEWS,
     repeats=kinds("broadcast_in_dim"),
     costly=_COSTLY,
+    hard=kinds("cos digamma erf erf_inv erfc lgamma pow sin tan"),
     elementwise=_COSTLY
     | kinds("""
         abs add add_any atan2 broadcast_in_dim ceil clamp concatenate convert_element_type div dynamic_slice
         dynamic_update_slice eq floor ge gt integer_pow iota is_finite le lt max min mul ne neg nextafter pad reciprocal
         reduce_precision rem rev round rsqrt select_n sign slice split sqrt square sub tile transpose
     """),
+    moves=kinds("broadcast_in_dim concatenate dynamic_slice dynamic_update_slice pad rev slice split tile transpose"),
     reductions=kinds("argmax argmin reduce_max reduce_min reduce_prod reduce_sum vdot"),
+    normalizations=frozenset(),
+    tame=kinds("log log1p"),
     epilogues=kinds("add"),
     selections=kinds("max min reduce_max reduce_min reduce_window_max reduce_window_min"),
     sums=kinds("add add_any"),
+    totals=kinds("reduce_sum"),
     accumulated=kinds("reduce_sum"),
     passes=_VIEWS | kinds("broadcast_in_dim concatenate max min neg pad rev select_n slice transpose"),
     steep=_STEEP,
     products=kinds("dot_general ragged_dot_general"),
+    matrices=frozenset(),  # any dimensions
     scales=kinds("div mul reciprocal"),
     whole=kinds("add add_any mul sub"),
+    saturating=kinds("erf erfc logistic tanh"),
+    divides=kinds("div"),  # a constant that is divided is read as `reciprocal`
+    absorbs=kinds("add add_any sub"),
     digit_readers=kinds("ceil cos eq floor ne nextafter rem round sin tan"),
+    finite_checks=kinds("is_finite"),
     lookups=kinds("dynamic_slice gather"),
     reads=kinds("argument"),
     arguments=kinds("argument constant"),
     bounded=("exp", "neg", "square"),  # exp(-x^2), the derivative of erf
     writes=_NEVER,  # the reader says of every site whether it writes, and whether it is a derivative
     derivatives=_NEVER,
-    families={"pooling": kinds("reduce_window_max reduce_window_sum select_and_scatter_add")},
-    convolutions=re.compile("conv_general_dilated"),
-    convolution_gradients=_NEVER,
 )

@@ -69,16 +69,18 @@ def _joined(parent: str, name: str) -> str:
 class LayerScopes:
     """The scopes of a graph, to find the ops of a layer: `holds`.
 
-    A layer called "head" has the scope head/ in tf_keras. Keras 3 opens two scopes for each call and puts the ops into
-    the second one: head_1/, and head_3/ if the layer is called again. So head_1/ may be the layer "head", or another
-    layer of that very name; which it is, the scopes beside it tell.
+    A layer called "head" has the scope head/ in tf_keras, and in JAX, where flax calls it head.attend/ inside another
+    method than the usual one. Keras 3 on TensorFlow opens two scopes for each call and puts the ops into the second
+    one: head_1/, and head_3/ if the layer is called again. So there head_1/ may be the layer "head", or another layer
+    of that very name; which it is, the scopes beside it tell.
 
     Args:
         ops: the names of all ops of the graph, gradients included.
+        numbered: whether a scope may have a number that the name of its layer has not.
     """
 
-    def __init__(self, ops: Iterable[str]) -> None:
-        self._ops = ops
+    def __init__(self, ops: Iterable[str], *, numbered: bool = True) -> None:
+        self._ops, self._numbered = ops, numbered
         self._answers: dict[tuple[str, str, str], bool] = {}
 
     @cached_property
@@ -121,6 +123,8 @@ class LayerScopes:
 
     def _is(self, layer: str, parent: str, scope: str) -> bool:
         """Whether a scope is that of a layer; a name that stands for two layers is the one that Keras would choose."""
+        if not self._numbered:
+            return scope == layer or scope.startswith(f"{layer}.")
         if scope != layer and not scope.startswith(f"{layer}_"):
             return False
         key = (layer, parent, scope)

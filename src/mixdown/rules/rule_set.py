@@ -38,12 +38,16 @@ class RuleSet:
     """An infer op directly after a low op, and after no denied one, is low too, even if no allow op follows it."""
     readers_that_meet_agree: bool
     """Readers of one value whose results meet again in a full op are full if one of them is."""
+    taint_ends_at_results: bool
+    """In compiled code a denied op denies what applies its statistics, not what is computed from the results."""
     traits: Traits
     """What the kinds of the host do to memory and to variables."""
     variables: ListVariables
     """The environment variables by which a user edits the lists."""
     host: str = "TensorFlow"
     """Whose kinds these are."""
+    scopes_are_numbered: bool = True
+    """The scope of a layer may have a number that its name has not, as with Keras 3 on TensorFlow."""
     sites: Mapping[str, Mapping[str, Category]] = field(default_factory=dict)
     """Kind -> attribute -> category, where one site of an op is on another list than its kind."""
 

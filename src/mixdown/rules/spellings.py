@@ -17,7 +17,6 @@ SHORT = {"fp16": "float16", "half": "float16", "f16": "float16", "bf16": "bfloat
 """Other names of the 16-bit dtypes."""
 
 EVERY_DEVICE = "all"
-MEASURED_DEVICES = "measured"
 
 
 class NamedLayer(Protocol):
@@ -58,15 +57,13 @@ def low_dtype(value: object) -> str:
 
 
 def device_types(devices: object) -> str | tuple[str, ...]:
-    """Device types in capitals, or one of the words "all" and "measured"."""
-    if isinstance(devices, str) and devices.lower() in (EVERY_DEVICE, MEASURED_DEVICES):
-        return devices.lower()
+    """Device types in capitals, or the word "all"."""
+    if isinstance(devices, str) and devices.lower() == EVERY_DEVICE:
+        return EVERY_DEVICE
     types = (devices,) if isinstance(devices, str) else devices
     if isinstance(types, tuple | list) and types and all(_is_device_type(each) for each in types):
         return tuple(str(each).upper() for each in types)
-    raise PolicyError(
-        f"Unknown devices {devices!r}: give 'gpu', 'cpu', 'all', 'measured', or device types such as ('GPU', 'CPU')."
-    )
+    raise PolicyError(f"Unknown devices {devices!r}: give 'gpu', 'cpu', 'all', or device types such as ('GPU', 'CPU').")
 
 
 def _is_device_type(value: object) -> bool:
@@ -109,6 +106,8 @@ def layer_name(layer: object) -> str:
     """
     name = layer if isinstance(layer, str) else getattr(layer, "name", None)
     if not isinstance(name, str) or isinstance(layer, type):
-        what = f"the class {layer.__name__}" if isinstance(layer, type) else f"{layer!r}"
+        shown = repr(layer)
+        short = shown if "\n" not in shown else f"a {type(layer).__name__} without a name"
+        what = f"the class {layer.__name__}" if isinstance(layer, type) else short
         raise PolicyError(f"layer is a Keras layer or its name, not {what}.")
     return name.strip("/")

@@ -99,6 +99,7 @@ _rules = partial(
     frozen_lists_stop_taint=True,
     bounded_exponentials_are_safe=False,
     readers_that_meet_agree=False,
+    taint_ends_at_results=False,
     keeps_exact=False,
     traits=TRAITS,
     variables=VARIABLES,

@@ -23,6 +23,7 @@ TRAITS = Traits(
     views=_VIEWS,
     repeats=frozenset(),  # derivatives of a maximum reshape it only
     costly=_COSTLY,
+    hard=kinds("Cos Erf Erfc Pow Sin"),
     elementwise=_COSTLY
     | kinds("""
         Abs Add AddN AddV2 BiasAdd BiasAddV1 BroadcastTo Cast Ceil ClipByValue ConcatV2 Div DivNoNan EluGrad Equal Fill
@@ -31,23 +32,36 @@ TRAITS = Traits(
         Select SelectV2 SeluGrad SigmoidGrad Sign Slice SoftplusGrad Softsign SoftsignGrad Split SplitV Sqrt SqrtGrad
         Square SquaredDifference StridedSlice Sub TanhGrad Tile Transpose Unpack
     """),
+    moves=kinds("""
+        BroadcastTo ConcatV2 Pack Pad PadV2 Reverse Slice Split SplitV StridedSlice Tile Transpose Unpack
+    """),
     reductions=kinds("""
         All Any BiasAddGrad L2Loss LogSoftmax Max Mean Min Prod Softmax SoftmaxCrossEntropyWithLogits
         SparseSoftmaxCrossEntropyWithLogits Sum
     """),
+    normalizations=kinds("LogSoftmax Softmax"),
+    tame=kinds("""
+        Log Log1p LogSoftmax Mean Softmax SoftmaxCrossEntropyWithLogits SparseSoftmaxCrossEntropyWithLogits
+    """),
     epilogues=kinds("BiasAdd BiasAddV1"),
     selections=kinds("Max MaxPool MaxPool3D MaxPoolV2 Min"),
     sums=kinds("Add AddN AddV2"),
+    totals=kinds("Sum"),
     accumulated=frozenset(),  # gradients of biases are a kind of their own here, and on the infer list
     passes=_VIEWS,
     steep=frozenset(),  # softmax and cross-entropy are ops of their own here
     products=kinds("BatchMatMul BatchMatMulV2 BatchMatMulV3 Einsum MatMul"),
+    matrices=kinds("BatchMatMul BatchMatMulV2 BatchMatMulV3 MatMul"),
     scales=kinds("Div DivNoNan Inv Mul MulNoNan RealDiv Reciprocal"),
     whole=kinds("Add AddN AddV2 FloorDiv Mul Prod Sub"),
+    saturating=frozenset(),  # TensorFlow's lists know of none
+    divides=frozenset(),  # a constant may as well be divided
+    absorbs=frozenset(),
     digit_readers=kinds("""
         Bucketize Ceil Cos Equal Floor FloorDiv FloorMod LowerBound Mod NotEqual Rint Round Sin Tan TruncateDiv
         TruncateMod Unique UniqueV2 UniqueWithCounts UniqueWithCountsV2 UpperBound
     """),
+    finite_checks=kinds("IsFinite IsInf IsNan"),
     lookups=kinds("Gather GatherNd GatherV2"),
     reads=kinds("ReadVariableOp VariableV2 Variable"),
     arguments=kinds("_Arg"),
@@ -58,13 +72,4 @@ TRAITS = Traits(
         r"|Scatter(Add|Sub|Mul|Div|Min|Max|Update)|ScatterNd(Add|Sub|Update|Min|Max)"
     ),
     derivatives=re.compile(r".+Grad(V\d)?"),
-    families={
-        "normalization": kinds("""
-            FusedBatchNorm FusedBatchNormGrad FusedBatchNormGradV2 FusedBatchNormGradV3 FusedBatchNormV2
-            FusedBatchNormV3 _FusedBatchNormEx
-        """),
-        "pooling": kinds("AvgPool AvgPoolGrad MaxPool MaxPoolGrad MaxPoolGradV2 MaxPoolV2"),
-    },
-    convolutions=re.compile(".*[Cc]onv.*"),
-    convolution_gradients=re.compile(".*[Cc]onv.*Backprop.*"),
 )

@@ -5,23 +5,26 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, TypeVar, overload
 
 import tensorflow as tf
 
 from mixdown.core import Policy
 from mixdown.core.policy import policy_or
-from mixdown.errors import WrongTypeError
+from mixdown.errors import PolicyError, WrongTypeError
 from mixdown.keras3.dtype_policies import refuse_mixed_policy
 from mixdown.messages import warn
 from mixdown.scaling.misuse import watch
 from mixdown.tensorflow.calls import active_policy
+from mixdown.tensorflow.calls.tuned_twins import TunedTwins
 from mixdown.tensorflow.install import install
 from mixdown.tensorflow.loss_scaling.loss_scale import LossScale
 from mixdown.tensorflow.loss_scaling.optimizers import LossScaleOptimizer, home_of, what_came
 from mixdown.tensorflow.loss_scaling.optimizers.v1 import MixedPrecisionLossScaleOptimizer
 from mixdown.tensorflow.runtime.private import loss_scale_wrappers
 from mixdown.tensorflow.sessions import hook
+from mixdown.tensorflow.sessions.tuned_twin import TunedSessionTwin
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -66,6 +69,9 @@ def rewriting(policy: Policy | None = None) -> Iterator[None]:
 
     Args:
         policy: what may run in 16 bits, and where; the default policy if None.
+
+    Returns:
+        A context manager, for a `with` statement; it gives nothing.
     """
     policy = policy_or(policy, Policy())
     install()
@@ -105,6 +111,28 @@ def rewrite(policy: Any = None) -> Any:
         return call
 
     return decorate
+
+
+def tuned_policy(policy: Policy | None = None) -> Policy:
+    """A policy that is tuned, with what tuning has chosen so far: saved and loaded, it reproduces that anywhere.
+
+    Args:
+        policy: the policy; that in force if None.
+
+    Returns:
+        A copy with these choices in it.
+
+    Raises:
+        PolicyError: it does not have the strategy "tuned".
+    """
+    policy = policy or active_policy.current_policy()
+    if policy is None or policy.strategy != "tuned":
+        raise PolicyError(f"Only Policy(strategy='tuned') is tuned, not {policy or 'float32'}.")
+    known = dict(policy.choices)
+    for twins in (active_policy.twins_for(policy), *(twin for _, twin, _ in hook.seen())):
+        if isinstance(twins, TunedTwins | TunedSessionTwin) and twins.policy == policy:
+            known |= twins.choices()
+    return replace(policy, choices=tuple(sorted(known.items(), key=lambda choice: choice[0])))
 
 
 class Switch:

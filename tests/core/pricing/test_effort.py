@@ -30,7 +30,7 @@ def planned(policy: Policy | None = None, **changes: object) -> Plan:
 
 
 def effort(plan: Plan) -> Effort:
-    return effort_of(plan.view.byte_prices, plan.paints)
+    return effort_of(plan.view.prices, plan.paints)
 
 
 def test_arithmetic_is_summed_by_precision() -> None:
@@ -38,7 +38,7 @@ def test_arithmetic_is_summed_by_precision() -> None:
     plan = planned()
     second = next(op.sites[0] for op in plan.graph.ops if op.name == "gradient_tape/h")
     paints = [Paint.LOW if site == second else Paint.FULL for site in range(len(plan.paints))]
-    kept = effort_of(plan.view.byte_prices, paints)
+    kept = effort_of(plan.view.prices, paints)
     assert (kept.flops, kept.low_flops, kept.share) == (400, 100, "25 %")
 
 
@@ -47,14 +47,8 @@ def test_bytes_are_those_of_the_plan_beside_all_float32() -> None:
     full = [Paint.FULL] * len(plan.paints)
     assert effort(plan).float32_bytes == plan.view.prices.traffic(full).total
     assert effort(plan).bytes == plan.view.prices.traffic(plan.paints).total
-    untouched = effort_of(plan.view.byte_prices, full)
+    untouched = effort_of(plan.view.prices, full)
     assert untouched.bytes == untouched.float32_bytes
-
-
-def test_bytes_are_counted_also_where_time_decides() -> None:
-    timed = planned(Policy(never_slower=True, machine="A100"))
-    assert timed.view.prices.unit == "time"
-    assert effort(timed).float32_bytes == effort(planned()).float32_bytes
 
 
 def test_activations_are_what_gradients_read_of_the_forward_pass_and_views_count_once() -> None:
@@ -65,7 +59,7 @@ def test_activations_are_what_gradients_read_of_the_forward_pass_and_views_count
     assert paint["gradient_tape/e"] is Paint.FULL
     assert paint["gradient_tape/h"] is Paint.LOW
     assert effort(plan).activations < effort(plan).float32_activations + 2 * ELEMENTS
-    full = effort_of(plan.view.byte_prices, [Paint.FULL] * len(plan.paints))
+    full = effort_of(plan.view.prices, [Paint.FULL] * len(plan.paints))
     assert full.activations == full.float32_activations
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from tests.goldens.language import parse
 
 from mixdown.core import Graph, Paint, Plan, Policy, make_plan
-from mixdown.core.pricing.fused_bytes import HINT
-from mixdown.core.pricing.moved_bytes import GUESS, Bond, Prices
+from mixdown.core.pricing.fused_bytes import FusedPrices
+from mixdown.core.pricing.moved_bytes import GUESS, Prices
 from mixdown.rules.tensorflow_traits import TRAITS
 
 N = 1000
@@ -40,16 +42,73 @@ def bonds(plan: Plan, maker: str, reader: str) -> list[tuple[int, bool]]:
     return found
 
 
-def test_what_a_library_call_makes_is_written_and_read_by_everyone() -> None:
-    plan = planned("a = MatMul(x, w)", "b = Relu(a)", "c = Neg(a)")
+def stage(plan: Plan, name: str) -> str:
+    """The stage that decided on an op."""
+    (site,) = (op.sites[0] for op in plan.graph.ops if op.name == name)
+    return plan.strokes[site][-1].stage
+
+
+def test_what_a_library_call_makes_is_written_and_read_by_every_kernel() -> None:
+    plan = planned("a = MatMul(x, w)", "r = Relu(a)", "b = MatMul(r, w)", "n = Neg(a)", "c = MatMul(n, w)")
     assert prices(plan, "a") == (2 * 3, 4 * 3)
 
 
-def test_an_elementwise_value_is_stored_only_for_a_library_call_which_takes_16_bits_of_it() -> None:
-    plan = planned("a = MatMul(x, w)", "r = Relu(a)", "b = MatMul(r, w)")
-    assert prices(plan, "r") == (4, 4)
-    alone = planned("a = MatMul(x, w)", "r = Relu(a)", "s = Neg(r)")
-    assert prices(alone, "r") == (0, 0)
+def test_a_value_that_one_kernel_reads_is_never_stored() -> None:
+    plan = planned("a = MatMul(x, w)", "t = Erf(a)", "p = Mul(t, a)", "c = MatMul(p, w)")
+    assert prices(plan, "t") == (0, 0)
+    assert prices(plan, "p") == (0, 0)
+
+
+def test_a_value_that_readers_compute_from_what_they_read_anyway_is_better_full() -> None:
+    plan = planned(
+        "a = MatMul(x, w)",
+        "r = Relu6(a)",
+        "b = MatMul(r, w)",
+        "g = Relu6Grad(b, r)",
+        "s = Mul(g, a)",
+        "c = MatMul(s, w)",
+    )
+    low, full = prices(plan, "r")
+    assert low == full + 2  # in 16 bits the kernel of s reads it; in float32 it computes it from a
+    (site,) = (op.sites[0] for op in plan.graph.ops if op.name == "r")
+    assert plan.paints[site] is Paint.FULL
+
+
+def test_a_hard_function_is_stored_rather_than_computed_again() -> None:
+    lines = ("a = MatMul(x, w)", "t = {}(a)", "b = MatMul(t, w)", "p = Mul(t, a)", "c = MatMul(p, w)")
+    hard = planned(*(line.format("Erf") for line in lines))
+    easy = planned(*(line.format("Sqrt") for line in lines))
+    assert prices(hard, "t")[0] < prices(hard, "t")[1]
+    assert prices(easy, "t")[0] > prices(easy, "t")[1]
+
+
+def test_a_sum_of_two_stored_values_is_stored_if_a_product_and_another_sum_read_it() -> None:
+    plan = planned(
+        *("a = MatMul(x, w)", "b = MatMul(x, v)", "s = AddV2(a, b)", "c = MatMul(s, w)"),
+        *("t = AddV2(s, c)", "d = MatMul(t, w)"),
+    )
+    assert prices(plan, "s") == (4 + 2 + 2 + 2, 4 + 2 + 2 + 4)  # read a and b, write, then two readers
+
+
+def test_reductions_that_read_the_same_are_one_kernel() -> None:
+    one = planned("a = MatMul(x, w)", "p = Sum(a)", "b = MatMul(p, w)", "q = Max(a)", "c = MatMul(q, w)")
+    assert prices(one, "a") == (2 * 2, 4 * 2)
+
+
+@pytest.mark.parametrize(("size", "counts"), [(N // 8, True), (N // 8 - 1, False)])
+def test_a_stored_value_counts_from_an_eighth_of_the_size_on(size: int, *, counts: bool) -> None:
+    plan = planned(f"shape b {size}", "a = MatMul(x, w)", "b = MatMul(x, v)", "s = Sub(a, b)", "c = MatMul(s, w)")
+    prices_of, names = plan.view.prices, [tensor.name for tensor in plan.graph.tensors]
+    assert isinstance(prices_of, FusedPrices)
+    behind = {names[source] for source in prices_of.fusion.values[names.index("s")].sources}
+    assert behind == ({"a", "b"} if counts else {"a"})
+
+
+def test_a_bias_behind_a_library_call_is_stored_with_it_if_several_read_it() -> None:
+    lines = ("a = MatMul(x, w)", "b = BiasAdd(a, c)", "r = Relu(b)", "m = MatMul(r, w)", "shape c 10")
+    several = planned(*lines, "q = Mul(b, m)", "z = MatMul(q, w)")
+    assert prices(several, "b") == (2 * 3, 4 * 3)
+    assert prices(planned(*lines), "b") == (0, 0)
 
 
 def test_a_view_costs_nothing_and_is_looked_through() -> None:
@@ -58,92 +117,23 @@ def test_a_view_costs_nothing_and_is_looked_through() -> None:
     assert prices(plan, "a") == (2 * 2, 4 * 2)
 
 
-def test_a_value_and_a_view_of_it_are_one_stored_value() -> None:
-    plan = planned("a = MatMul(x, w)", "v = Reshape(a)", "m = Mul(v, a)", "p = Relu(m)", "q = Neg(m)")
-    assert prices(plan, "m") == (0, 0)
-
-
-def test_a_costly_function_that_several_read_is_kept() -> None:
-    kept = planned("a = MatMul(x, w)", "t = Tanh(a)", "p = Relu(t)", "q = Neg(t)")
-    again = planned("a = MatMul(x, w)", "t = Relu(a)", "p = Relu(t)", "q = Neg(t)")
-    assert prices(kept, "t") == (2 * 3, 4 * 3)
-    assert prices(again, "t") == (0, 0)
-
-
-@pytest.mark.parametrize(
-    ("readers", "kept"),
-    [
-        (["p = Relu(s)", "q = Neg(s)"], True),
-        (["p = Sum(s)", "q = Max(s)"], False),
-        (["p = Relu(s)"], False),
-    ],
-)
-def test_a_value_of_two_stored_ones_is_kept_if_it_is_worked_into_more(readers: list[str], *, kept: bool) -> None:
-    plan = planned("a = MatMul(x, w)", "b = MatMul(x, v)", "s = Sub(a, b)", *readers)
-    count = 1 + len(readers)
-    assert prices(plan, "s") == ((2 * count, 4 * count) if kept else (0, 0))
-
-
-@pytest.mark.parametrize(("size", "counts"), [(N // 2, True), (N // 2 - 1, False)])
-def test_a_stored_value_counts_from_half_the_size_on(size: int, *, counts: bool) -> None:
-    lines = ("a = MatMul(x, w)", "b = MatMul(x, v)", "s = Sub(a, b)", "p = Neg(s)", "q = Square(s)")
-    assert prices(planned(f"shape b {size}", *lines), "s") == ((2 * 3, 4 * 3) if counts else (0, 0))
-
-
-def test_a_value_of_three_stored_ones_is_kept_for_reductions_too() -> None:
-    plan = planned(
-        "a = MatMul(x, w)", "b = MatMul(x, v)", "c = MatMul(x, u)", "s = SelectV2(a, b, c)", "p = Sum(s)", "q = Max(s)"
-    )
-    assert prices(plan, "s") == (2 * 3, 4 * 3)
-
-
-def test_a_costly_function_on_the_way_counts_as_much_as_another_reader() -> None:
-    plan = planned("a = MatMul(x, w)", "b = MatMul(x, v)", "e = Exp(a)", "s = Sub(e, b)", "p = Sum(s)", "q = Max(s)")
-    assert prices(plan, "s") == (2 * 3, 4 * 3)
-
-
-def test_a_bias_behind_a_library_call_is_stored_with_it() -> None:
-    plan = planned("a = MatMul(x, w)", "b = BiasAdd(a, c)", "r = Relu(b)")
-    assert prices(plan, "b") == (2 * 2, 4 * 2)
-    far = planned("a = Neg(x)", "b = BiasAdd(a, c)", "r = Relu(b)")
-    assert prices(far, "b") == (0, 0)
-
-
-def test_an_infer_op_behind_a_library_call_costs_if_it_is_full_and_an_allow_op_comes_later() -> None:
-    plan = planned(
-        "a = MatMul(x, w)", "v = Reshape(a)", "m = Mul(v, two)", "r = Relu(m)", "b = MatMul(r, w)", "shape two 1"
-    )
-    assert prices(plan, "m") == (0, 4 * 2)
-    last = planned("a = MatMul(x, w)", "m = Mul(a, two)", "r = Relu(m)", "shape two 1")
-    assert prices(last, "m") == (0, 0)
-    added = planned("a = MatMul(x, w)", "m = AddV2(a, two)", "r = Relu(m)", "b = MatMul(r, w)", "shape two 1")
-    assert prices(added, "m") == (0, 0)
-
-
-def test_a_low_value_made_of_a_full_one_for_several_kernels_is_stored() -> None:
-    plan = planned("a = MatMul(x, w)", "n = Sqrt(a)", "r = Relu(n)", "p = Neg(r)", "q = Square(r)")
-    assert bonds(plan, "n", "r") == [(4, True)]
-    single = planned("a = MatMul(x, w)", "n = Sqrt(a)", "r = Relu(n)", "p = Neg(r)")
-    assert bonds(single, "n", "r") == []
-
-
-def test_a_clear_reader_agrees_with_a_value_that_others_read_too() -> None:
-    plan = planned("a = MatMul(x, w)", "n = Sqrt(a)", "r = Relu(n)", "p = Square(n)")
-    assert bonds(plan, "n", "r") == [(4, False)]
-    assert bonds(plan, "n", "p") == []
-
-
-@pytest.mark.parametrize(("kind", "drawn"), [("Relu", True), ("Tanh", False)])
-def test_only_a_clear_op_is_drawn_to_its_readers_where_nothing_else_is_at_stake(kind: str, *, drawn: bool) -> None:
-    plan = planned("a = MatMul(x, w)", f"r = {kind}(a)", "b = MatMul(r, w)")
+def test_a_view_shows_what_a_product_reads() -> None:
+    plan = planned("a = MatMul(x, w)", "e = Lgamma(a)", "v = Reshape(e)", "b = MatMul(v, w)", "g = Lgamma(v)")
     sites = {op.name: op.sites[0] for op in plan.graph.ops}
-    (made,) = (index for index, tensor in enumerate(plan.graph.tensors) if tensor.site == sites["r"])
-    assert (Bond((sites["b"],), HINT) in plan.view.prices.bonds(made)) is drawn
+    assert plan.paints[sites["v"]] is Paint.LOW
 
 
-def test_a_cast_between_two_library_calls_finds_nothing_to_fuse_with() -> None:
-    plan = planned("a = MatMul(x, w)", "b = MatMul(a, w)")
-    assert bonds(plan, "a", "b") == [(2, False)]
+def test_moves_come_after_rounding() -> None:
+    plan = planned("a = MatMul(x, w)", "t = Slice(a)", "e = Lgamma(t)")
+    sites = {op.name: op.sites[0] for op in plan.graph.ops}
+    assert plan.paints[sites["t"]] is Paint.LOW
+
+
+def test_a_table_is_not_cast_for_a_few_rows() -> None:
+    plan = planned("e = GatherV2(t)", "a = MatMul(e, w)", f"shape t {100 * N}")
+    assert bonds(plan, "t", "e") == [(6 * 100, False)]
+    sites = {op.name: op.sites[0] for op in plan.graph.ops}
+    assert plan.paints[sites["e"]] is Paint.FULL
 
 
 def test_without_shapes_every_value_counts_as_a_square_of_the_guess() -> None:
@@ -172,15 +162,6 @@ def test_a_plan_says_why_it_changes_nothing() -> None:
     assert planned("a = Lgamma(x)").idle_reason == "no op in it can run in float16"
 
 
-def test_the_argument_of_a_compiled_function_is_cast_by_who_reads_it() -> None:
-    plan = planned("n = Sqrt(x)", "a = MatMul(n, w)")
-    graph = plan.graph
-    ops = tuple(op._replace(kind="_Arg", compiled=False) if op.kind == "Placeholder" else op for op in graph.ops)
-    again = make_plan(Graph(ops, graph.sites, graph.tensors, shapes=graph.shapes), Policy(devices="all"))
-    assert bonds(again, "x", "n") == []
-    assert bonds(again, "w", "a") == [(2, False)]
-
-
 def test_what_is_made_outside_costs_a_kernel_for_its_cast_whoever_reads_it() -> None:
     graph = planned("n = Sqrt(x)", "a = MatMul(n, w)").graph
     ops = tuple(op._replace(compiled=op.kind != "Placeholder") for op in graph.ops)
@@ -188,26 +169,96 @@ def test_what_is_made_outside_costs_a_kernel_for_its_cast_whoever_reads_it() -> 
     assert bonds(plan, "x", "n") == bonds(plan, "w", "a") == [(6, False)]
 
 
-def test_a_bond_past_a_view_is_paid_whatever_the_view_is() -> None:
-    plan = planned("t = Lgamma(x)", "v = Identity(t)", "a = MatMul(v, w)")
-    sites = {op.name: op.sites[0] for op in plan.graph.ops}
-    paints = [Paint.FULL] * len(plan.paints)
-    before = plan.view.prices.traffic(paints).casts
-    paints[sites["a"]] = Paint.LOW
-    full_view = plan.view.prices.traffic(paints).casts - before
-    paints[sites["v"]] = Paint.LOW
-    low_view = plan.view.prices.traffic(paints).casts - before
-    assert full_view // N == low_view // N == 2 + 2  # t with a, and w with a
+@pytest.mark.parametrize(("kind", "denies"), [("Exp", True), ("L2Loss", True), ("Softmax", False), ("Mean", False)])
+def test_a_denied_op_denies_what_follows_if_its_results_may_be_large(kind: str, *, denies: bool) -> None:
+    plan = planned("a = MatMul(x, w)", f"e = {kind}(a)", "s = Mul(e, a)", "b = MatMul(s, w)")
+    assert (stage(plan, "s") == "taint") is denies
 
 
-@pytest.mark.parametrize(("kind", "relieved"), [("AddN", True), ("AddV2", True), ("Sub", False), ("Sqrt", False)])
-def test_only_a_sum_that_an_allow_op_reads_may_be_low_behind_a_denied_op(kind: str, *, relieved: bool) -> None:
-    plan = planned("e = Exp(x)", f"s = {kind}(e, y)", "v = Reshape(s)", "a = MatMul(v, w)")
-    (site,) = (op.sites[0] for op in plan.graph.ops if op.name == "s")
-    assert (site in plan.view.may_follow_denied) is relieved
-    assert ("taint" in [stroke.stage for stroke in plan.strokes[site]]) is not relieved
+def test_what_applies_a_statistic_is_full_and_what_follows_it_is_not_denied() -> None:
+    plan = planned(
+        *("a = MatMul(x, w)", "m = Mean(a)", "n = Sub(a, m)", "s = Sigmoid(n)", "p = Mul(n, s)", "b = MatMul(p, w)"),
+        "shape m 10",
+    )
+    assert [stage(plan, name) for name in "mn"] == ["taint", "taint"]
+    assert [stage(plan, name) for name in "sp"] == ["cut", "cut"]
 
 
-def test_a_sum_that_nobody_allowed_reads_is_not_relieved() -> None:
-    plan = planned("e = Exp(x)", "s = AddN(e, y)", "t = Lgamma(s)")
-    assert plan.view.may_follow_denied == set()
+@pytest.mark.parametrize(("kind", "numbers", "full"), [("Sum", 64, False), ("Sum", 65, True), ("Expm1", 8, True)])
+def test_what_follows_a_short_sum_may_be_16_bit(kind: str, numbers: int, *, full: bool) -> None:
+    lines = ("a = MatMul(x, w)", f"s = {kind}(a)", "r = Sigmoid(s)", "b = MatMul(r, w)", f"shape a {numbers * N}")
+    plan = planned(*lines)
+    assert stage(plan, "s") == "taint"  # the sum itself is denied
+    assert (stage(plan, "r") == "taint") is full
+
+
+RESIDUAL = (
+    *("a = MatMul(x, w)", "b = MatMul(y, w)", "r = AddV2(a, b)", "m = Mean(r)", "d = Mul(r, m)"),
+    *("e = Square(d)", "v = Mean(e)", "n = Mul(d, v)", "c = MatMul(n, w)", "s = AddV2(c, r)", "o = MatMul(s, w)"),
+)
+
+
+@pytest.mark.parametrize(
+    ("low", "size", "stored"), [("bfloat16", 2**16, ["r"]), ("bfloat16", 2**12, []), ("float16", 2**16, [])]
+)
+def test_a_large_bfloat16_sum_that_many_kernels_read_is_to_be_stored(low: str, size: int, stored: list[str]) -> None:
+    shapes = [f"shape {name} {1 if name in 'mv' else size}" for name in "xywabrmdevncso"]
+    plan = make_plan(planned(*RESIDUAL, *shapes).graph, Policy(low=low, devices="all"))
+    assert [plan.graph.tensors[tensor].name.partition(".")[0] for tensor in plan.stored] == stored
+
+
+def test_a_value_with_one_source_is_computed_again_rather_than_stored() -> None:
+    lines = [line.replace("AddV2(a, b)", "AddV2(a, k)") for line in RESIDUAL if not line.startswith("b ")]
+    shapes = [f"shape {name} {1 if name in 'mvk' else 2**16}" for name in "xwarmdevncsok"]
+    assert make_plan(planned(*lines, *shapes).graph, Policy(low="bfloat16", devices="all")).stored == ()
+
+
+def test_what_only_selects_is_left_to_the_compiler() -> None:
+    lines = [line.replace("AddV2(a, b)", "ReluGrad(a, b)") for line in RESIDUAL]
+    shapes = [f"shape {name} {1 if name in 'mv' else 2**16}" for name in "xywabrmdevncso"]
+    assert make_plan(planned(*lines, *shapes).graph, Policy(low="bfloat16", devices="all")).stored == ()
+
+
+@pytest.mark.parametrize(("kind", "stored"), [("Relu", []), ("Erf", ["r"])])
+def test_a_cheap_reduction_joins_the_kernel_that_stores_a_value_for_products(kind: str, stored: list[str]) -> None:
+    lines = ("a = MatMul(x, w)", "b = MatMul(y, w)", f"t = {kind}(a)", "r = AddV2(t, b)", "m = BiasAddGrad(r)")
+    shapes = [f"shape {name} {1 if name == 'm' else 2**16}" for name in "xywabtrmc"]
+    plan = make_plan(planned(*lines, "c = MatMul(r, w)", *shapes).graph, Policy(low="bfloat16", devices="all"))
+    assert [plan.graph.tensors[tensor].name.partition(".")[0] for tensor in plan.stored] == stored
+
+
+def test_a_slice_reads_no_more_of_its_source_than_it_makes() -> None:
+    lines = [
+        line.replace("AddV2(a, b)", "AddV2(q, k)").replace("b = MatMul(y, w)", "q = Slice(a)") for line in RESIDUAL
+    ]
+    shapes = [f"shape {name} {1 if name in 'mvk' else 2**16}" for name in "xwrmdevncsoqk"]
+    plan = make_plan(planned(*lines, f"shape a {2**20}", *shapes).graph, Policy(low="bfloat16", devices="all"))
+    assert plan.stored == ()
+
+
+def test_the_lists_of_a_release_deny_what_they_denied() -> None:
+    graph = planned("a = MatMul(x, w)", "m = Mean(a)", "s = Mul(m, a)", "b = MatMul(s, w)").graph
+    plan = make_plan(graph, Policy(devices="all", rules="tf-2.21"))
+    assert stage(plan, "s") == "taint"
+
+
+@pytest.mark.parametrize(
+    ("batch", "sizes", "full"),
+    [
+        (2048, (17, 24, 17), True),
+        (2048, (16, 24, 16), False),
+        (64, (1023, 1024, 1023), False),
+        (2, (17, 24, 17), False),
+    ],
+)
+def test_a_product_that_would_be_padded_is_full(batch: int, sizes: tuple[int, int, int], *, full: bool) -> None:
+    rows, inner, columns = sizes
+    shapes = (
+        f"shape x {batch} {rows} {inner}",
+        f"shape w {batch} {inner} {columns}",
+        f"shape a {batch} {rows} {columns}",
+    )
+    graph = planned("a = BatchMatMulV2(x, w)", "r = Lgamma(a)", *shapes).graph
+    work = [2 * batch * rows * inner * columns if op.kind == "BatchMatMulV2" else 0 for op in graph.ops]
+    plan = make_plan(dataclasses.replace(graph, work=work), Policy(devices="all"))
+    assert (stage(plan, "a") == "keep_padded_full") is full

@@ -44,7 +44,7 @@ def prices(sort: type[Prices]) -> tuple[Prices, Asked, dict[str, int]]:
     shapes.expected = set()
     view = plan.view
     its = (
-        FusedPrices(plan.graph, TRAITS, view.categories, view.supports)
+        FusedPrices(plan.graph, TRAITS, view.categories, view.supports, free=())
         if sort is FusedPrices
         else Prices(plan.graph, TRAITS)
     )

@@ -122,15 +122,15 @@ def test_counts_are_python_numbers_outside_jit_and_traced_inside() -> None:
 
 def test_the_report_has_the_rows_that_tensorflow_has() -> None:
     scale = after(LossScale.start(Law(initial=8.0), {"w": jnp.ones(2)}), GOOD, BAD, GOOD)
-    (found,) = mixdown.jax.report(adam={"inside": [scale]}).scalers
-    assert (found.name, found.loss_scale, found.steps, found.skipped_steps) == ("adam", 4.0, 3, 1)
+    (found,) = [each for each in mixdown.jax.report(mine={"inside": [scale]}).scalers if each.name == "mine"]
+    assert (found.loss_scale, found.steps, found.skipped_steps) == (4.0, 3, 1)
     assert found.timeline == ((0, 8.0), (2, 4.0))
     assert [(skip.step, skip.variables) for skip in found.skips] == [(1, (("w", "NaN"),))]
 
 
 def test_the_report_says_what_it_leaves_out() -> None:
     scale = jax.jit(lambda s: jax.lax.fori_loop(0, KEPT + 9, lambda _, s: s.after(BAD)[0], s))(LossScale.start())
-    assert mixdown.jax.report(sgd=scale).notes == ("sgd skipped 265 steps, of which the latest 256 are listed.",)
+    assert "sgd skipped 265 steps, of which the latest 256 are listed." in mixdown.jax.report(sgd=scale).notes
     with pytest.raises(ValueError, match="One LossScale is needed, got 0"):
         mixdown.jax.report(sgd=optax.sgd(0.1).init(GOOD))
 

@@ -14,6 +14,7 @@ from mixdown.reports import Report
 from mixdown.reports.compare import compare
 from mixdown.reports.model import Advice, CastRow, GraphReport, OpRow, ScalerReport, SiteRow, Skip
 from mixdown.reports.rendering.page import page
+from mixdown.tuning.memory import Trial
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,6 +79,18 @@ def test_casts_are_sorted_by_the_heading_that_is_pressed(browser: Browser) -> No
     assert directions == sorted(directions)
     assert set(directions) == {"float16→float32", "float32→float16"}
     assert browser.one("table[data-table=casts] th:nth-child(3)").get_attribute("aria-sort") == "ascending"
+
+
+def test_every_candidate_of_a_tuned_function_is_shown_and_what_was_kept(browser: Browser) -> None:
+    trials = (Trial("float32", 24, 0.1, 1.0, 1.0, 1.0), Trial("float16 products only", 12, 0.083, 0.81, 0.83, 0.84))
+    kept = "kept float16 products only: 0.83 of float32"
+    browser.open(page(Report("r", graphs=(replace(sample().graphs[0], tuned=kept, trials=trials),))))
+    browser.click("#tab-details")
+    assert browser.text("#trials") == (
+        f"Tuning: {kept}"
+        "float32100 ms a call, 1.000 of float32 (95 % interval: 1.000 to 1.000; 24 calls)"
+        "float16 products only83 ms a call, 0.830 of float32 (95 % interval: 0.810 to 0.840; 12 calls)"
+    )
 
 
 def test_a_cast_leads_to_the_op_it_stands_behind(browser: Browser) -> None:

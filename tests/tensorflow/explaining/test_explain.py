@@ -360,13 +360,88 @@ def silent() -> Any:
     return model
 
 
+def compiled_note(report: Report) -> str:
+    (note,) = [note for note in report.notes if "compiled" in note]
+    return note
+
+
+def effort(report: Report) -> Any:
+    return report.graphs[0].effort
+
+
+def test_a_keras_model_is_explained_as_keras_runs_it_on_the_device() -> None:
+    model = trainable(keras)
+    model.fit(*BATCH, verbose=0)
+    function, kept = model.train_function, model.jit_compile
+    report = mixdown.explain(model, *BATCH, policy=EVERYWHERE, device="A100")
+    name = report.graphs[0].name
+    assert compiled_note(report) == f"{name} is explained as compiled by XLA, as Keras does by default on one A100."
+    assert (model.train_function, model.jit_compile) == (function, kept)
+    plain = mixdown.explain(model, *BATCH, policy=EVERYWHERE)
+    assert effort(report).float32_bytes < effort(plain).float32_bytes
+    assert not any("compiled" in note for note in plain.notes)
+    (times,) = effort(report).predicted
+    assert times.source == "for A100 (a roofline, not a measurement)"
+
+
+def test_a_forward_pass_is_compiled_there_too() -> None:
+    report = mixdown.explain(trainable(keras), policy=EVERYWHERE, device="H100")
+    assert "is explained as compiled by XLA, as Keras does by default on one H100." in compiled_note(report)
+
+
+def test_a_model_can_be_explained_as_not_compiled() -> None:
+    model = trainable(keras)
+    report = mixdown.explain(model, *BATCH, policy=EVERYWHERE, device="A100", jit_compile=False)
+    expected = "is explained as not compiled, because you said jit_compile=False: every op is a kernel of its own. With"
+    assert expected in compiled_note(report)
+    plain = mixdown.explain(model, *BATCH, policy=EVERYWHERE)
+    assert effort(report).bytes == effort(plain).bytes
+
+
+def test_tf_keras_compiles_if_it_is_told_to_only() -> None:
+    model = trainable(libraries()[1])
+    model.evaluate(*BATCH, verbose=0)
+    kept = model.test_function
+    report = mixdown.explain(model, *BATCH, policy=EVERYWHERE, device="A100")
+    assert "is explained as not compiled, as Keras does not compile it by default on one A100: every" in compiled_note(
+        report
+    )
+    report = mixdown.explain(model, *BATCH, policy=EVERYWHERE, device="A100", jit_compile=True)
+    assert "is explained as compiled by XLA, because you said jit_compile=True." in compiled_note(report)
+    assert model.test_function is kept
+    assert not model.jit_compile
+
+
+def test_a_model_with_a_layer_that_xla_cannot_compile_is_explained_as_not_compiled(
+    recwarn: pytest.WarningsRecorder,
+) -> None:
+    model = trainable(keras)
+    model.layers[0].supports_jit = False
+    report = mixdown.explain(model, *BATCH, policy=EVERYWHERE, device="A100")
+    assert "is explained as not compiled, as Keras does not compile it" in compiled_note(report)
+    assert not recwarn.list
+
+
+def test_a_function_is_explained_as_it_is_and_told_what_compiling_changes() -> None:
+    report = mixdown.explain(classify, X, policy=EVERYWHERE, device="A100")
+    assert compiled_note(report).startswith("classify is explained as not compiled, as it is: every op is a kernel")
+    function = tf.function(classify.python_function, jit_compile=True)
+    report = mixdown.explain(function, X, policy=EVERYWHERE, device="A100")
+    assert compiled_note(report) == "classify is explained as compiled by XLA, as it is."
+
+
+def test_only_a_keras_model_takes_jit_compile() -> None:
+    with pytest.raises(mixdown.GraphError, match="jit_compile is for Keras models, and anything else is explained as"):
+        mixdown.explain(classify, X, jit_compile=True)
+
+
 REFUSED: dict[str, tuple[Any, tuple[Any, ...], type[Exception], str]] = {
     "a number": (lambda: 7, (), TypeError, "A int has no graph to explain. Give a tf.function"),
     "an unbuilt model": (unbuilt, (), mixdown.GraphError, "The model 'new' has no weights yet"),
     "a model without a loss": (lambda: dense(8, 2), BATCH, mixdown.GraphError, "call model.compile"),
     "a model that runs eagerly": (eager, BATCH, mixdown.GraphError, "The model 'slow' runs eagerly"),
     "a model that says nothing": (silent, (), mixdown.GraphError, "The model 'mute' does not say what it takes"),
-    "a missing file": (lambda: "nowhere.pb", (), mixdown.GraphError, "There is no file 'nowhere.pb'"),
+    "a missing file": (lambda: "nowhere.pb", (), mixdown.GraphError, "There is no model at 'nowhere.pb'"),
 }
 
 

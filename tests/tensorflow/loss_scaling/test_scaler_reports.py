@@ -154,6 +154,14 @@ def test_a_report_can_be_had_while_a_function_is_traced() -> None:
     assert [each.skipped_steps for each in reports] == [2]
 
 
+def test_an_eager_optimizer_is_reported_while_a_session_is_open() -> None:
+    optimizer = mixdown.LossScaleOptimizer(tf_keras.optimizers.legacy.SGD(name="mine"), "dynamic")
+    weight = tf.Variable([1.0])
+    optimizer.minimize(lambda: weight * NAN, [weight])
+    with tf.Graph().as_default(), v1.Session():
+        assert [each.skipped_steps for each in told.scaler_reports()] == [1]
+
+
 def test_skips_beyond_the_log_are_counted_and_the_note_says_so() -> None:
     optimizer = mixdown.LossScaleOptimizer(keras.optimizers.SGD(name="mine"), skip_limit=1000)
     weight = keras.Variable([1.0])

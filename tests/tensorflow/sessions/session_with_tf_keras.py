@@ -30,8 +30,10 @@ def model() -> Any:
 def main() -> None:
     if sys.argv[1] == "1":
         v1.disable_v2_behavior()
+    np.random.seed(0)  # noqa: NPY002 - tf_keras shuffles with it
     backend = v1.keras.backend
     with tf.Graph().as_default(), enabled(), v1.Session(config=plainly()) as session:
+        v1.set_random_seed(0)
         backend.set_session(session)
         network = model()
         network.compile("adam", "mse")

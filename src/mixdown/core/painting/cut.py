@@ -16,7 +16,9 @@ from mixdown.core.graph import Role, Tensor, walk
 from mixdown.core.paint import Canvas, Paint, Stroke, Strokes
 from mixdown.core.painting.conduit_rounding import rounding_conduits
 from mixdown.core.painting.min_cut import SINK, SOURCE, Cut, Network
+from mixdown.core.painting.sensitive import meet
 from mixdown.core.painting.stages import below_allow
+from mixdown.core.policy import Level
 from mixdown.core.policy_view import PolicyView
 from mixdown.rules import Category
 
@@ -54,12 +56,12 @@ def cut(view: PolicyView, canvas: Canvas) -> Strokes:
             (Paint.LOW if low[site] else Paint.FULL) if site in problem.vertices else paint or Paint.FULL
             for site, paint in enumerate(settled)
         ]
-        faults = dict.fromkeys(rounding_conduits(view, final), "conduit_rounding") | dict.fromkeys(
-            _unconnected(view, final), "alone"
-        )
+        faults = meet(view, final)
+        faults |= dict.fromkeys(rounding_conduits(view, final), Stroke(Paint.FULL, "conduit_rounding"))
+        faults |= dict.fromkeys(_unconnected(view, final), Stroke(Paint.FULL, "alone"))
         if not faults:
             break
-        refused.update((site, Stroke(Paint.FULL, fault)) for site, fault in faults.items())
+        refused |= faults
     causes = _causes(view, problem, final)
     margin = problem.margin(final)
     decided = {
@@ -183,7 +185,8 @@ class Edge(NamedTuple):
 def _free(view: PolicyView, canvas: Canvas) -> list[bool]:
     """Per site, whether it is undecided and the rules permit either paint."""
     supports, kept, graph = view.supports, view.kept, view.graph
-    below = below_allow(view, canvas, also=view.outer)
+    saturated = {site for site in view.saturated if supports[site] and canvas[site] is None}
+    below = saturated | below_allow(view, canvas, also=view.outer | saturated).keys()
     followers = {site for tie in graph.ties for site in tie.followers}
     together = view.listed_together
     out = []
@@ -192,7 +195,7 @@ def _free(view: PolicyView, canvas: Canvas) -> list[bool]:
             case _ if canvas[index] is not None or not supports[index] or index in kept:
                 out.append(False)
             case Category.ALLOW:
-                out.append(view.policy.must_pay)
+                out.append(False)
             case _ if site.role is Role.CONVERSION:
                 out.append(bool(graph.successors[index]))
             case _ if index in together or index in followers:
@@ -216,8 +219,11 @@ def _groups(view: PolicyView) -> list[list[int]]:
 def _unconnected(view: PolicyView, final: Canvas) -> set[int]:
     """Low sites that no chain of low sites connects with an allow op: they would be rounded for no faster arithmetic.
 
-    A cast of the program is no link of such a chain: its result was no 16-bit value before.
+    A cast of the program is no link of such a chain: its result was no 16-bit value before. A sum that is accumulated
+    in float32 may read what an allow op rounds for itself.
     """
+    if view.policy.level is Level.ELEMENT_WISE_ONLY:
+        return set()
     low = [paint is Paint.LOW for paint in final]
     sites = [site for site, its in enumerate(low) if its]
     links = view.graph.neighbours(sites)
@@ -226,6 +232,11 @@ def _unconnected(view: PolicyView, final: Canvas) -> set[int]:
             links[one].append(other)
             links[other].append(one)
     roots = [site for site in view.sites_of(Category.ALLOW) if low[site]]
+    for tensor in view.graph.tensors:
+        sums = [site for site in tensor.consumers if low[site] and view.graph.kinds[site] in view.traits.accumulated]
+        for root in tensor.consumers if sums else ():
+            if low[root] and view.categories[root] is Category.ALLOW:
+                links[root] = links[root] + sums
     for site in sites:
         if view.graph.sites[site].role is Role.CONVERSION:
             links[site] = []

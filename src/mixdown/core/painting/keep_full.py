@@ -1,17 +1,24 @@
-"""What stays full whatever bytes say: weight updates, tables that are looked up, and plans that gain too little.
+"""What stays full whatever bytes say: weight updates, and tables that are looked up.
 
-All are stages of the `optimal` strategy only; TensorFlow's own procedure has none of them.
+Both are stages of the `optimal` strategy only; TensorFlow's own procedure has neither.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from mixdown.core.graph import Graph, Role, walk
+from mixdown.core.graph import Graph, Role, Shape, walk
 from mixdown.core.paint import Canvas, Paint, Stroke, Strokes
 from mixdown.core.policy_view import PolicyView
-from mixdown.core.pricing import TimePrices
+from mixdown.core.pricing import Prices
 from mixdown.rules import Category
+
+ALIGNED = 8
+"""Sizes that are multiples of this need no padding for 16-bit matrix units."""
+WORTH_COPYING = 2**18
+"""So few numbers are copied in no time: their product is 16-bit like any other."""
+BUSY = 128
+"""Multiplications and additions a number moved, from which on a product is limited by arithmetic and not by memory."""
 
 
 def keep_tables_full(view: PolicyView, canvas: Canvas) -> Strokes:
@@ -37,6 +44,31 @@ def keep_tables_full(view: PolicyView, canvas: Canvas) -> Strokes:
     }
 
 
+def keep_padded_full(view: PolicyView, canvas: Canvas) -> Strokes:
+    """A small compiled matrix product whose sizes are no multiples of 8 is full: 16 bits would be copied to be padded.
+
+    A product with much arithmetic per byte gains more by 16 bits than the copies cost.
+    """
+    graph = view.graph
+    count = Prices(graph, view.traits).elements
+    strokes: Strokes = {}
+    for op in graph.ops:
+        if not (op.compiled and op.kind in view.traits.matrices and graph.shapes):
+            continue
+        touched = sorted({tensor for site in op.sites for tensor in graph.touched[site]})
+        padded = sum(count(tensor) for tensor in touched if _is_padded(graph.shapes[tensor]))
+        moved = sum(map(count, touched))
+        work = graph.work[graph.sites[op.sites[0]].op] if graph.work else 0
+        if 2 * padded > moved > WORTH_COPYING and work < BUSY * moved:
+            strokes.update((s, Stroke(Paint.FULL, "keep_padded_full")) for s in op.sites if canvas[s] is Paint.LOW)
+    return strokes
+
+
+def _is_padded(shape: Shape) -> bool:
+    """Whether one of the last two sizes, those of the matrix, is known to be no multiple of 8."""
+    return shape is not None and any(size is not None and size % ALIGNED for size in shape[-2:])
+
+
 def keep_updates_full(view: PolicyView, canvas: Canvas) -> Strokes:
     """Arithmetic after the last allow op is full: unscaling, clipping, the optimizer, and the end of a result.
 
@@ -51,18 +83,6 @@ def keep_updates_full(view: PolicyView, canvas: Canvas) -> Strokes:
         for site in view.sites_of(Category.INFER)
         if canvas[site] is None and site not in used and site not in derivatives
     }
-
-
-def must_gain(view: PolicyView, canvas: Canvas) -> Strokes:
-    """Where time decides, everything is full unless the plan is predicted to save more than the prediction's error."""
-    prices = view.prices
-    if not isinstance(prices, TimePrices) or Paint.LOW not in canvas:
-        return {}
-    paints = [paint or Paint.FULL for paint in canvas]
-    predicted = prices.prediction(paints)
-    if predicted.mixed <= (1 - prices.machine.least_gain) * predicted.float32:
-        return {}
-    return {site: Stroke(Paint.FULL, "must_gain") for site, paint in enumerate(paints) if paint is Paint.LOW}
 
 
 def _having(graph: Graph, role: Role, says: Callable[[str], bool]) -> list[int]:

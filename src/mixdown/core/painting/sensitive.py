@@ -42,7 +42,7 @@ def meet(view: PolicyView, canvas: Canvas) -> Strokes:
     """A reader of a value is full if another one is, and if what the two make of it meets again in a full op.
 
     Otherwise one way rounds the value and the other does not, also where a compiler leaves out needless rounding, and
-    what is left of a difference is the rounding: a loss near 0 comes out negative.
+    what is left of a difference is the rounding: a loss near 0 comes out negative. The cut keeps to this as well.
     """
     if not view.policy.rule_set.readers_that_meet_agree:
         return {}
@@ -80,13 +80,20 @@ def split_readers(view: PolicyView, canvas: Sequence[Paint | None], readers: Ite
 
 
 def _onward(view: PolicyView, sites: list[int], enter: Callable[[int], bool]) -> set[int]:
-    """These sites and what they reach without passing an allow op or leaving the function."""
-    queue, seen = list(sites), set(sites)
+    """These sites and what they reach without passing an allow op or leaving the function.
+
+    A backward pass is not entered: what it takes of a forward pass is a factor of a derivative, not a part of a sum.
+    Nor is what is only looked at for Inf and NaN: digits do not matter there.
+    """
+    queue, seen, its = list(sites), set(sites), view.graph.sites
     for here in queue:
         if len(seen) >= FARTHEST:
             break
         for site in view.graph.successors[here]:
-            if site not in seen and _computes(view, site) and enter(site):
+            enters_backward = its[site].role is Role.DERIVATIVE and its[here].role is not Role.DERIVATIVE
+            if site in seen or enters_backward or site in view.only_checked:
+                continue
+            if _computes(view, site) and enter(site):
                 seen.add(site)
                 queue.append(site)
     return seen

@@ -11,6 +11,7 @@ from itertools import chain
 
 from mixdown.core.graph import Agreement, Role, Tie, walk
 from mixdown.core.paint import Canvas, Paint, Stroke, Strokes
+from mixdown.core.policy import Level
 from mixdown.core.policy_view import PolicyView
 from mixdown.rules import Category
 
@@ -18,11 +19,9 @@ Stage = Callable[["PolicyView", Canvas], Strokes]
 
 
 def seed(view: PolicyView, _canvas: Canvas) -> Strokes:
-    """Every allow site that may change is low, unless that has to pay."""
-    if view.policy.must_pay:
-        return {}
-    candidates = view.candidates
-    return {site: Stroke(Paint.LOW, "seed") for site in view.sites_of(Category.ALLOW) if candidates[site]}
+    """Every allow site that may change is low, unless the level leaves them alone."""
+    allowed = [] if view.policy.level is Level.ELEMENT_WISE_ONLY else view.sites_of(Category.ALLOW)
+    return {site: Stroke(Paint.LOW, "seed") for site in allowed if view.candidates[site]}
 
 
 def freeze_lists(view: PolicyView, _canvas: Canvas) -> Strokes:
@@ -44,10 +43,13 @@ def taint(view: PolicyView, canvas: Canvas) -> Strokes:
 
     A clear site after the last infer or deny site only moves values on: it is left to its neighbours. What is denied
     already, the elements of a frozen list, passes nothing on if the rule set says so; nor does a product, of which the
-    operands are rounded like those of an allow op, even if it sums over nothing.
+    operands are rounded like those of an allow op, even if it sums over nothing; nor what makes small numbers of
+    whatever it reads.
     """
     graph = view.graph
     arithmetic = view.mask(Category.DENY, Category.INFER)
+    for site in view.saturated:
+        arithmetic[site] = False
     leading = walk(_where(arithmetic), graph.predecessors, view.mask(Category.CLEAR))
     stopped = view.policy.rule_set.frozen_lists_stop_taint
     taintable = [

@@ -1,21 +1,22 @@
-"""What every choice of a plan costs. In: a graph, its host's traits, and the machine if time decides; out: `Prices`.
+"""What every choice of a plan costs. In: a graph and its host's traits; out: `Prices`.
 
 The door is `prices_of`. `Prices` counts bytes moved if every op is a kernel of its own, `FusedPrices` the bytes that a
-fusing compiler stores, `TimePrices` the seconds on a machine.
+fusing compiler stores. For reports, `TimePrices` predicts how long a finished plan takes on a machine, and
+`CompiledRun` how many bytes and how long if it is compiled.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-from mixdown.core.clock import Clock
 from mixdown.core.graph import Graph
+from mixdown.core.pricing.compiled_run import CompiledRun
 from mixdown.core.pricing.fused_bytes import FusedPrices
 from mixdown.core.pricing.moved_bytes import Prices, Traffic
 from mixdown.core.pricing.predicted_time import Predicted, TimePrices
 from mixdown.rules import Category, Traits
 
-__all__ = ["FusedPrices", "Predicted", "Prices", "TimePrices", "Traffic", "prices_of"]
+__all__ = ["CompiledRun", "FusedPrices", "Predicted", "Prices", "TimePrices", "Traffic", "prices_of"]
 
 
 def prices_of(
@@ -23,20 +24,15 @@ def prices_of(
     traits: Traits,
     categories: Sequence[Category],
     supports: Sequence[bool],
-    *,
-    machine: Clock | None,
-    low: str,
+    free: Collection[int],
 ) -> Prices:
-    """The prices by which a graph is planned: time if a machine is named, else bytes, fused or not.
+    """The prices by which a graph is planned: bytes, fused or not.
 
     Args:
         graph: the graph.
         traits: what its kinds do.
         categories: per site, its category.
         supports: per site, whether it may change and its op has a 16-bit kernel.
-        machine: the machine whose time decides, None if bytes do.
-        low: the 16-bit dtype.
+        free: the sites that may be low.
     """
-    if machine is not None:
-        return TimePrices(graph, traits, machine, low)
-    return FusedPrices(graph, traits, categories, supports) if graph.is_compiled else Prices(graph, traits)
+    return FusedPrices(graph, traits, categories, supports, free) if graph.is_compiled else Prices(graph, traits)

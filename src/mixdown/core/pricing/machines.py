@@ -9,14 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from mixdown.core.clock import Kernel
-
 TERA, GIGA = 10**12, 10**9
 SIZES = {"float32": 4, "float16": 2, "bfloat16": 2}
 CAST_BYTES = SIZES["float32"] + SIZES["float16"]
 """What a cast moves per element: float32 one way, 16 bits the other."""
-
-AVX_CLOCK = 2.5  # GHz, of one core under such load
 
 
 class Machine(NamedTuple):
@@ -31,27 +27,9 @@ class Machine(NamedTuple):
         """Where its figures come from, for people."""
         return f"for {self.name} (a roofline, not a measurement)"
 
-    @property
-    def least_gain(self) -> float:
-        """The part of a graph's time that a plan must be predicted to save: a roofline takes anything."""
-        return 0.0
-
-    def time(self, kernel: Kernel, dtype: str) -> float:
-        """How many seconds a kernel takes at least."""
-        return self._seconds(dtype, kernel.operations, kernel.elements * SIZES[dtype])
-
-    def cast_time(self, elements: int, *, compiled: bool) -> float:  # noqa: ARG002 - measured machines look at it
-        """How many seconds a cast takes at least."""
-        return self._seconds("float32", 0, elements * CAST_BYTES)
-
-    def _seconds(self, dtype: str, operations: int, moved: int) -> float:
+    def time(self, dtype: str, operations: int, moved: int) -> float:
+        """How many seconds a kernel of so many operations takes at least that moves so many bytes."""
         return max(operations / (self.arithmetic[dtype] * TERA), moved / (self.memory * GIGA))
-
-
-def _core(name: str, float32: int, bfloat16: int) -> Machine:
-    """One core of a CPU, by the operations it finishes in a cycle; float16 is computed in float32."""
-    rates = {"float32": float32, "float16": float32, "bfloat16": bfloat16}
-    return Machine(name, {dtype: cycle * AVX_CLOCK / 1000 for dtype, cycle in rates.items()}, 10)
 
 
 MACHINES: dict[str, Machine] = {
@@ -66,10 +44,6 @@ MACHINES: dict[str, Machine] = {
         Machine("L4", {"float32": 60, "float16": 121, "bfloat16": 121}, 300),
         # float32 products take six passes in bfloat16, float16 is turned into float32 first.
         Machine("TPU v4", {"float32": 275 / 6, "float16": 275 / 6, "bfloat16": 275}, 1228),
-        _core("CPU core, AVX2", 32, 32),
-        _core("CPU core, AVX-512", 64, 64),
-        _core("CPU core, AVX-512 BF16", 64, 128),
-        _core("CPU core, AMX", 64, 2048),
     )
 }
 """Dense figures (no sparsity): name -> machine."""

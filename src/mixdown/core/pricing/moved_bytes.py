@@ -43,7 +43,6 @@ class Bond(NamedTuple):
 class Prices:
     """The price of everything a plan can choose, computed when asked for: every op is a kernel of its own."""
 
-    unit = "bytes"
     local = True
     """Whether a choice is priced by the tensors at its site alone."""
 

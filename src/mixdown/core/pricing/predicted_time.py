@@ -1,18 +1,18 @@
-"""Prices in time: what a plan takes at least on a named machine. Start with `TimePrices`."""
+"""Prices in time: what a finished plan takes at least on a named machine, for reports. Start with `TimePrices`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mixdown.core.clock import Clock, Kernel
-from mixdown.core.graph import Graph, Op
+from mixdown.core.graph import Graph
 from mixdown.core.paint import Paint
+from mixdown.core.pricing.machines import SIZES, Machine
 from mixdown.core.pricing.moved_bytes import LOW_BYTES, Prices
 from mixdown.rules import Traits
 
 PICO = 10**12
-"""Prices are whole picoseconds: a cut needs exact numbers."""
+"""Prices are whole numbers: picoseconds."""
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,7 @@ class Predicted:
 class TimePrices(Prices):
     """What every choice takes on a machine: each op and each cast is a kernel."""
 
-    unit = "time"
-    local = False  # in the end the whole graph is timed
-
-    def __init__(self, graph: Graph, traits: Traits, machine: Clock, low: str) -> None:
+    def __init__(self, graph: Graph, traits: Traits, machine: Machine, low: str) -> None:
         super().__init__(graph, traits)
         self.machine, self._low = machine, low
 
@@ -51,8 +48,7 @@ class TimePrices(Prices):
 
     def cast(self, tensor: int) -> int:
         """Picoseconds of a cast."""
-        made, compiled = self.graph.tensors[tensor], self._op(self.graph.tensors[tensor].site).compiled
-        return 0 if made.folds else round(self.machine.cast_time(self.elements(tensor), compiled=compiled) * PICO)
+        return round(self.machine.time("float32", 0, super().cast(tensor)) * PICO)
 
     def prediction(self, paints: Sequence[Paint]) -> Predicted:
         """What an assignment takes, beside float32."""
@@ -63,12 +59,7 @@ class TimePrices(Prices):
         return self.traffic(paints).total / PICO
 
     def _time(self, site: int, dtype: str) -> int:
-        op, graph = self._op(site), self.graph
-        first = op.sites[0] == site  # an op does its arithmetic once
-        operations = graph.work[graph.sites[site].op] if graph.work and first else 0
-        family = self.traits.family(op.kind, operations)
-        kernel = Kernel(family, operations, super().low(site) // LOW_BYTES, op.compiled)
-        return round(self.machine.time(kernel, dtype) * PICO)
-
-    def _op(self, site: int) -> Op:
-        return self.graph.ops[self.graph.sites[site].op]
+        graph, op = self.graph, self.graph.sites[site].op
+        first = graph.ops[op].sites[0] == site  # an op does its arithmetic once
+        operations = graph.work[op] if graph.work and first else 0
+        return round(self.machine.time(dtype, operations, super().low(site) // LOW_BYTES * SIZES[dtype]) * PICO)

@@ -17,11 +17,14 @@ AxisName = str | Sequence[str] | None
 
 
 def all_finite(tree: Any, axis_name: AxisName = None) -> jax.Array:
-    """Whether no number of a pytree is Inf or NaN: a scalar bool, True if it holds no floats at all.
+    """Whether no number of a pytree is Inf or NaN; True if it holds no floats at all.
 
     Args:
         tree: the gradients, or anything else; what is not a float is passed over.
         axis_name: inside `shard_map` or `pmap`, the mesh axes over which all shards must be finite.
+
+    Returns:
+        A scalar bool array.
     """
     each = [jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(tree) if is_float(leaf)]
     finite = jnp.stack(each).all() if each else jnp.bool_(True)  # noqa: FBT003 - how a constant is made

@@ -125,7 +125,7 @@ class _Walk:
         """Note an equation; returns what its results come from, which for a cast is what its operand comes from."""
         read = [_origin(atom, origins) for atom in equation.invars]
         name = self._unique(scope.name(equation.primitive.name))
-        line = next(filter(None, map(line_of, scope.origin)), "")
+        line = line_of(scope.origin)
         self.equations[path] = ProbedEquation(equation, name, scope.path, line, tuple(each.name for each in read))
         for each in read:
             if each.path is not None:

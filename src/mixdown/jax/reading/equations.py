@@ -32,7 +32,7 @@ EACH_BY_ITSELF = ("optimization_barrier",)
 ACCUMULATING = ("dot_general", "ragged_dot_general")
 """Products that can yield float32 from 16-bit operands. A convolution can as well, but then runs in float32."""
 
-SMALL_POWERS = {-1: "reciprocal", 2: "square", 3: "integer_pow", 4: "integer_pow"}
+SMALL_POWERS = {-1: "reciprocal", 1: "copy", 2: "square", 3: "integer_pow", 4: "integer_pow"}
 """Exponents of `integer_pow` that are no more than a few multiplications -> the kind."""
 
 _TRANSFORMED = re.compile(r"\w*\(|\)")
@@ -65,6 +65,8 @@ def kind_of(equation: Any) -> str:
     name = str(equation.primitive.name)
     if name == "integer_pow":
         return SMALL_POWERS.get(equation.params["y"], "pow")
+    if name == "div" and is_literal(equation.invars[0]):
+        return "reciprocal"
     if name == "reduce_sum" and all(equation.invars[0].aval.shape[axis] == 1 for axis in equation.params["axes"]):
         return "reshape"
     if name == "convert_element_type" and is_full(equation.invars[0]) and is_full(equation.outvars[0]):
@@ -108,5 +110,7 @@ def asked_precision(equation: Any) -> str:
 @lru_cache(maxsize=4096)
 def place_of(scope: str) -> tuple[str, bool]:
     """The path of layers in the name of a scope, without transformations; whether it belongs to a backward pass."""
-    path = _RECOMPUTED.sub("", _TRANSFORMED.sub("", scope))
-    return "/".join(part for part in path.split("/") if part), "transpose(" in scope
+    backward = "transpose(" in scope
+    again = scope.rfind("/jvp(") if backward else -1  # a checkpoint's backward pass names the layers a second time
+    path = _RECOMPUTED.sub("", _TRANSFORMED.sub("", scope[again + 1 :]))
+    return "/".join(part for part in path.split("/") if part), backward

@@ -36,6 +36,7 @@ def blocks(report: ReportData) -> Iterator[Block]:
     yield from (f"Note: {note}" for note in report.notes)
     yield from (f"Warning: {warning}" for warning in report.warnings)
     yield from _one_graph(report.graphs[0]) if len(report.graphs) == 1 else _many_graphs(report)
+    yield from _trials(report)
     yield from _advice(report)
     for scaler in report.scalers:
         yield from _scaler(scaler)
@@ -150,6 +151,14 @@ def _graph_row(graph: GraphReport) -> tuple[str, ...]:
     bytes_moved = f"{effort.bytes / effort.float32_bytes:.2f} of float32" if effort.float32_bytes else ""
     ops, casts = f"{totals.low_ops} of {totals.ops}", f"{totals.casts}, {moved(totals)}" if totals.casts else ""
     return graph.name, graph.kind, effort.share, bytes_moved, ops, casts, happened
+
+
+def _trials(report: ReportData) -> Iterator[Block]:
+    for graph in report.graphs:
+        if graph.trials:
+            rows = [(trial.name, *trial.shown) for trial in graph.trials]
+            headings = ("candidate", "a call", "of float32", "95 % interval", "timed calls")
+            yield Table(f"Tuning of {graph.name}: {graph.tuned or 'going on'}", headings, rows)
 
 
 def _advice(report: ReportData) -> Iterator[Block]:

@@ -15,7 +15,7 @@ HEADLINES = {
 }
 """Stage -> the reason in short, for decisions whose reasons differ in names or amounts only."""
 
-CHANGEABLE = ("cut", "alone", "must_gain", "strip")
+CHANGEABLE = ("cut", "alone", "strip")
 """Stages that decide by shapes and kernels, which a user can change, as well as by lists and rules."""
 
 _OP_NAMES = re.compile("`[^`]*`(?: and `[^`]*`)*")

@@ -103,6 +103,7 @@ def _graph(graph: GraphReport) -> dict[str, Any]:
         **vars(graph),
         "effort": asdict(graph.effort),
         "advice": [asdict(advice) for advice in graph.advice],
+        "trials": [(trial.name, trial.shown) for trial in graph.trials],
         "ops": [_op(op, strings, verdicts) for op in graph.ops],
         "casts": [[cast.tensor, cast.op, strings[cast.to], cast.bytes] for cast in graph.casts],
         "verdicts": list(verdicts),

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 from mixdown.core import Policy
 from mixdown.messages import warn
+from mixdown.tensorflow.calls.tuned_twins import TunedTwins
 from mixdown.tensorflow.calls.twins import Twins
 from mixdown.tensorflow.machine.gates import closed_gate, gate_warning
 
@@ -73,7 +74,7 @@ def scope(policy: Policy | None) -> Iterator[None]:
 def twins_for(policy: Policy) -> Twins:
     """The twins of a policy: equal policies share them."""
     with _lock:
-        return _made.setdefault(policy, Twins(policy))
+        return _made.setdefault(policy, TunedTwins(policy) if policy.strategy == "tuned" else Twins(policy))
 
 
 @atexit.register

@@ -18,6 +18,7 @@ import tensorflow as tf
 from mixdown.core import Policy
 from mixdown.tensorflow.calls import active_policy
 from mixdown.tensorflow.calls.error_names import name_originals
+from mixdown.tensorflow.calls.twins import Twin
 from mixdown.tensorflow.runtime.private import Context, OpError, eager_mode
 
 _MARK = "_mixdown_original"
@@ -91,7 +92,14 @@ def _wrap_call(original: Any) -> Any:
         if twins is None:
             return original(context, name, tensor_inputs, num_outputs)
         device = context.device_name
-        twin = twins.known.get((name, device)) or twins.of(context, name, device, tensor_inputs)
+        twin = twins.known.get((name, device))
+        if twin is None:
+            twin = twins.of(context, name, device, tensor_inputs)
+            if twin.timer is not None:
+                return twin.timer(lambda: call_it(context, twin, tensor_inputs, num_outputs))
+        return call_it(context, twin, tensor_inputs, num_outputs)
+
+    def call_it(context: Any, twin: Twin, tensor_inputs: Any, num_outputs: int) -> Any:
         try:
             return original(context, twin.name, tensor_inputs, num_outputs)
         except OpError as error:

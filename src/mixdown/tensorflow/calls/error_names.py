@@ -17,8 +17,8 @@ _PLACES = (
 )
 """Where it says that, and of which op."""
 
-_CAST = re.compile(r"/cast_\d+_to_b?float\d+")
-"""What the name of a cast adds to the name of the op whose value it converts."""
+_ADDED = re.compile(r"/(?:cast_\d+_to_b?float\d+|stored_\d+)")
+"""What the names of a cast and of a barrier add to the name of the op whose value they are given."""
 
 
 def name_originals(error: Any, context: Any, originals: Mapping[str, str]) -> None:
@@ -29,7 +29,7 @@ def name_originals(error: Any, context: Any, originals: Mapping[str, str]) -> No
     message = error._message
     for registered in sorted(originals, key=len, reverse=True):  # one name may be a part of another
         message = message.replace(registered, originals[registered])
-    message = _CAST.sub("", message)
+    message = _ADDED.sub("", message)
     if _UNKNOWN in message:
         functions = sorted(originals.values(), key=lambda name: name not in message)  # those in the message first
         message = _with_lines(message, [traces(context, name) for name in functions])

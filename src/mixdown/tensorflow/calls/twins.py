@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from threading import RLock
 from typing import Any, NamedTuple
 
@@ -22,6 +22,7 @@ from mixdown.tensorflow.runtime.private import context as eager_context
 from mixdown.tensorflow.shapes.variable_handles import handles_of_inputs
 from mixdown.tensorflow.writing.function_family import rewrite_function
 from mixdown.tensorflow.writing.known_plans import Asked, KnownPlans
+from mixdown.tuning.memory import Tuned
 from mixdown.untrusted.escaped import escaped
 
 SELF_TEST = "mixdown_self_test"
@@ -37,6 +38,8 @@ class Twin(NamedTuple):
     reason: str  # why the function runs as it is, "" if it has a twin
     reading: Reading | None = None  # what the plan was made from
     idle: bool = False  # no plan could change it, so none was made
+    timer: Callable[[Callable[[], Any]], Any] | None = None  # makes the call and takes note of how long it took
+    tuned: Tuned | None = None  # what was timed so far
 
 
 class Registered(Mapping[str, Any]):
@@ -71,12 +74,17 @@ class Registered(Mapping[str, Any]):
 
 
 class Twins:
-    """The twins made for one policy."""
+    """The twins made for one policy.
 
-    def __init__(self, policy: Policy) -> None:
-        self.policy = policy
+    Args:
+        policy: what may run in 16 bits, and where.
+        candidate: whether it is one of several that are tried: then little is said about it.
+    """
+
+    def __init__(self, policy: Policy, *, candidate: bool = False) -> None:
+        self.policy, self._log_level = policy, logging.DEBUG if candidate else logging.INFO
         self.known: dict[tuple[bytes, str], Twin] = {}  # by the name of the function and the device it is called on
-        self.rules = RuleWatch(policy)
+        self.rules = RuleWatch(Policy() if candidate else policy)
         self.gone = 0  # how many functions that had a twin were removed
         self._made: dict[tuple[bytes, str], Twin] = {}  # by the name and the type of the device: a twin suits all of it
         self._groups: dict[str, bytes] = {}
@@ -161,7 +169,8 @@ class Twins:
         plan, reading, twins = rewrite_function(library, asked, self._groups, self._known_plans)
         if SELF_TEST not in asked.root:
             self.rules.see(plan)
-        _log_plan(asked, plan)
+        outcome, level = (plan.summary, self._log_level) if plan.changes_anything else (plan.idle_reason, logging.DEBUG)
+        _log(asked.root, asked.device, level, outcome)
         if not twins:
             return Twin(name, {}, plan, plan.idle_reason, reading), []
         originals = {twin.signature.name: original for original, twin in twins}
@@ -187,12 +196,6 @@ def _why_not_rewritten(error: Exception) -> str:
         f"rewriting it failed with {type(error).__name__}: {error}. That is a fault of mixdown, not of your function: "
         f"please report it."
     )
-
-
-def _log_plan(asked: Asked, plan: Plan) -> None:
-    asked_for_speed = plan.policy.must_pay  # then it is worth a line that there is none
-    level = logging.INFO if plan.changes_anything or asked_for_speed else logging.DEBUG
-    _log(asked.root, asked.device, level, plan.summary if plan.changes_anything else plan.idle_reason)
 
 
 def _log(function: str, device: str, level: int, outcome: str) -> None:

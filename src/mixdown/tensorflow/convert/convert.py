@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -21,11 +21,13 @@ from mixdown.tensorflow.convert.body_editor import BodyEditor
 from mixdown.tensorflow.convert.meta_graph import rewrite_meta_graph
 from mixdown.tensorflow.convert.staging import staged
 from mixdown.tensorflow.convert.stored_values import store_constants
-from mixdown.tensorflow.protos.files import is_dir, is_file, proto_in
+from mixdown.tensorflow.protos.files import proto_in
 from mixdown.tensorflow.protos.library import by_name
 from mixdown.tensorflow.protos.saved_names import sinks
 from mixdown.tensorflow.protos.signatures import LOW_TYPES
+from mixdown.tensorflow.runtime.keras_files import exported
 from mixdown.tensorflow.runtime.versions import versions
+from mixdown.untrusted.model_files import kind_of, refuse_target
 
 PRECISIONS = ("float32", "low")
 Precision = Literal["float32", "low"]
@@ -60,20 +62,23 @@ def convert_saved_model(
     outputs: Sequence[str] = (),
     overwrite: bool = False,
 ) -> Conversion:
-    """Convert a SavedModel, or a frozen graph, to mixed precision, such that it loads and serves without mixdown.
+    """Convert a SavedModel, a Keras model or a frozen graph to mixed precision: it loads and serves without mixdown.
 
     It appears at `dst` complete or not at all. A report of every op goes with it, as a page and as JSON: in the
     SavedModel's `assets.extra`, or beside the frozen graph. Load it with `tf.saved_model.load`, a session, or a server;
     Keras's `load_model` builds its layers anew from their configuration, in float32.
 
     Args:
-        src: the folder of a SavedModel, or a file with a GraphDef.
-        dst: where the converted model goes.
+        src: the folder of a SavedModel, a `.keras` or `.h5` file, or a file with a GraphDef.
+        dst: where the converted model goes: a folder, of a GraphDef a file.
         policy: what may run in 16 bits, and where; by default float16 on all devices, as it may serve on any.
         io: "low" lets signatures take and return 16 bits themselves.
         weights: "low" stores variables and constants in 16 bits where nothing reads them in float32.
         outputs: names of nodes of a frozen graph that keep their types, besides the nodes that no other reads.
         overwrite: replace what is at `dst`.
+
+    Returns:
+        Where the model and its report are, the report itself, and what is stored in 16 bits. It prints as a summary.
 
     Raises:
         MixdownError: `src` is no model, `dst` exists or cannot be written, or the options do not go together.
@@ -81,16 +86,21 @@ def convert_saved_model(
         PolicyError: an override of the policy matches no op of the model.
     """
     source, target, policy = Path(src), Path(dst), policy_or(policy, Policy(devices="all"))
-    _check(source, target, {"io": io, "weights": weights})
-    if is_dir(source) and outputs:
+    for option, value in {"io": io, "weights": weights}.items():
+        if value not in PRECISIONS:
+            raise MixdownError(f"{option} is 'float32' or 'low', not {value!r}.")
+    kind = kind_of(source)
+    refuse_target(source, target, overwrite=overwrite)
+    if kind != "GraphDef" and outputs:
         raise MixdownError("outputs is for frozen graphs: a SavedModel has signatures, which say its outputs.")
-    if not is_dir(source) and io == "low":
+    if kind == "GraphDef" and io == "low":
         raise MixdownError("io='low' is for SavedModels: a frozen graph has no signature that could say so.")
     low_weights = weights == "low"
     with _naming(target), staged(target, overwrite=overwrite) as folder:
         made = folder / target.name
-        if is_dir(source):
-            done = saved_model.convert(source, made, policy, low_io=io == "low", low_weights=low_weights)
+        if kind != "GraphDef":
+            with exported(source) if kind == "Keras" else nullcontext(source) as saved:
+                done = saved_model.convert(saved, made, policy, low_io=io == "low", low_weights=low_weights)
             plans, warnings, (variables, _, constants) = done
             page = Path(target.name, "assets.extra", "mixdown-report.html")
         else:
@@ -142,13 +152,3 @@ def _report(name: str, plans: Mapping[str, Plan], warnings: Sequence[str]) -> Re
         warnings = [*warnings, nothing]
     graphs = tuple(graph_report(plan, graph, "graph") for graph, plan in plans.items())
     return Report(f"{name}, converted", versions(), graphs, warnings=tuple(warnings))
-
-
-def _check(source: Path, target: Path, options: dict[str, str]) -> None:
-    for name, value in options.items():
-        if value not in PRECISIONS:
-            raise MixdownError(f"{name} is 'float32' or 'low', not {value!r}.")
-    if not is_file(source) and not is_dir(source):
-        raise MixdownError(f"There is no model at {str(source)!r}: give the folder of a SavedModel, or a .pb file.")
-    if source.resolve() in (target.resolve(), *target.resolve().parents):
-        raise MixdownError(f"{str(target)!r} lies in the model to convert: write the converted model somewhere else.")

@@ -18,10 +18,11 @@ from mixdown.tensorflow.convert.signatures import lower_signatures
 from mixdown.tensorflow.convert.weights import Stored, store_low
 from mixdown.tensorflow.protos import signatures
 from mixdown.tensorflow.protos.bodies import function_body, graph_body, reachable
-from mixdown.tensorflow.protos.files import SAVED_MODEL, SAVED_MODEL_TEXT, copied, saved_model_in
+from mixdown.tensorflow.protos.files import copied, saved_model_in
 from mixdown.tensorflow.protos.library import by_name
 from mixdown.tensorflow.protos.saved_names import asked_for, outputs, refuse_dangling
 from mixdown.tensorflow.runtime.private import fingerprinting_utils
+from mixdown.untrusted.model_files import SAVED_MODEL, SAVED_MODEL_TEXT
 
 VARIABLES = ("variables", "variables")  # the folder of the checkpoint, and its name in there
 

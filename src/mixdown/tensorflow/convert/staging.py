@@ -16,7 +16,7 @@ from glob import escape
 from pathlib import Path
 from tempfile import mkdtemp
 
-from mixdown.errors import MixdownError
+from mixdown.untrusted.model_files import refuse_taken
 
 SUFFIX = ".mixdown-partial"
 """How the names of the hidden folders end."""
@@ -31,8 +31,7 @@ def staged(target: Path, *, overwrite: bool) -> Iterator[Path]:
     Raises:
         MixdownError: there is something at the target, and `overwrite` is not given.
     """
-    if target.exists() and not overwrite:
-        raise MixdownError(f"{str(target)!r} exists already. Choose another name, or say overwrite (--overwrite).")
+    refuse_taken(target, overwrite=overwrite)
     target.parent.mkdir(parents=True, exist_ok=True)
     _remove_leftovers(target)
     folder, lock = _locked_folder(target)

@@ -2,58 +2,27 @@
 
 from __future__ import annotations
 
-import os
-import platform
 from collections.abc import Iterator
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
-from typing import Literal, NamedTuple
 
 import tensorflow as tf
 
-from mixdown import __version__
 from mixdown.core import Policy
 from mixdown.errors import MixdownError
 from mixdown.keras3.dtype_policies import mixed_keras_policy
+from mixdown.reports.findings import Finding
 from mixdown.tensorflow import install
 from mixdown.tensorflow.calls import call_hook
-from mixdown.tensorflow.machine import measurements
 from mixdown.tensorflow.machine.gates import TENSOR_CORES_SINCE, capability, closed_gate
 from mixdown.tensorflow.runtime.private import missing
 from mixdown.tensorflow.runtime.releases import TESTED, is_tested, way_out
 from mixdown.tensorflow.sessions import hook
 
-OWN_PASS = ("TF_ENABLE_AUTO_MIXED_PRECISION", "TF_ENABLE_AUTO_MIXED_PRECISION_GRAPH_REWRITE")
-"""Variables that make TensorFlow rewrite graphs itself."""
-
-LISTS = "TF_AUTO_MIXED_PRECISION_GRAPH_REWRITE_"
-"""The variables that change the lists of TensorFlow's own rewrite begin with this."""
-
-
-class Finding(NamedTuple):
-    """What was found out about one subject."""
-
-    subject: str
-    state: Literal["ok", "note", "problem"]
-    message: str
-    way_out: str = ""
-
 
 def examine(policy: Policy) -> list[Finding]:
-    """Examine versions, devices, gates, hooks and known conflicts."""
-    return [*_versions(), *_devices(policy), *_speeds(policy), _gate(policy), _hooks(), *_keras(), *_own_rewrite()]
-
-
-def _versions() -> Iterator[Finding]:
-    yield Finding("python", "ok", platform.python_version())
-    yield Finding("mixdown", "ok", __version__)
-    yield _tensorflow()
-    for package in ("keras", "tf_keras", "numpy", "rich"):
-        try:
-            yield Finding(package, "ok", version(package))
-        except PackageNotFoundError:
-            yield Finding(package, "note", "not installed")
+    """Examine TensorFlow's release, devices, gates, hooks and known conflicts; `findings` has the rest."""
+    return [_tensorflow(), *_devices(policy), _gate(policy), _hooks(), *_keras(), *_own_rewrite()]
 
 
 def _tensorflow() -> Finding:
@@ -77,30 +46,12 @@ def _devices(policy: Policy) -> Iterator[Finding]:
             yield Finding(subject, "note" if old else "ok", f"{version}, too old" if old else f"takes part, {version}")
 
 
-def _speeds(policy: Policy) -> Iterator[Finding]:
-    """What was measured, by type of device."""
-    for kind, name in measurements.described().items():
-        subject = f"speed of {kind} in {policy.low}"
-        try:
-            found = measurements.measured(kind)
-        except MixdownError as error:
-            yield Finding(subject, "problem", str(error))
-            continue
-        if found is None:
-            yield Finding(subject, "note", f"{name} was not measured", "mixdown doctor --measure")
-        else:
-            slower = ", ".join(f"{family} ({mode})" for family, mode in found.slower(policy.low))
-            yield Finding(subject, "ok", f"{name}: " + (f"slower than float32 in {slower}" if slower else "gains"))
-
-
 def _gate(policy: Policy) -> Finding:
     gate = closed_gate(policy)
     if gate is None:
         return Finding("gate", "ok", "open: mixed precision acts here")
-    measure = "mixdown doctor --measure"
     widen = f"to let the CPU take part, pass policy=mixdown.Policy(low={policy.low!r}, devices=('GPU', 'CPU'))"
-    way_out = measure if policy.devices == "measured" else widen
-    return Finding("gate", "problem", f"closed: {gate}", way_out)
+    return Finding("gate", "problem", f"closed: {gate}", widen)
 
 
 def _hooks() -> Finding:
@@ -117,16 +68,9 @@ def _hooks() -> Finding:
 
 
 def _own_rewrite() -> Iterator[Finding]:
-    for name in OWN_PASS:
-        if os.environ.get(name, "").lower() not in ("", "0", "false"):
-            message = "TensorFlow's own rewrite is on, too: both would choose precisions"
-            yield Finding(name, "problem", message, f"unset {name}")
     if tf.config.optimizer.get_experimental_options().get("auto_mixed_precision"):
         way_out = "call tf.config.optimizer.set_experimental_options({'auto_mixed_precision': False})"
         yield Finding("auto_mixed_precision", "problem", "TensorFlow's own rewrite is on, too", way_out)
-    for name in sorted(os.environ):
-        if name.startswith(LISTS):
-            yield Finding(name, "note", "only has an effect through mixdown.Policy.from_environment()")
 
 
 def _keras() -> Iterator[Finding]:
@@ -138,5 +82,3 @@ def _keras() -> Iterator[Finding]:
     if policy := mixed_keras_policy():
         message = f"{policy} mixes precisions already: both would choose"
         yield Finding("Keras dtype policy", "problem", message, "keras.config.set_dtype_policy('float32')")
-    if os.environ.get("TF_USE_LEGACY_KERAS", "") in ("1", "true", "True") and find_spec("tf_keras") is None:
-        yield Finding("TF_USE_LEGACY_KERAS", "problem", "set, but tf_keras is not installed", "pip install tf_keras")

@@ -7,18 +7,24 @@ from typing import Any
 
 from mixdown.core import Policy
 from mixdown.core.policy import policy_or
+from mixdown.core.pricing.machines import MACHINES, Machine
 from mixdown.core.pricing.moved_bytes import GUESS
 from mixdown.reports import Report
 from mixdown.reports.build import graph_report
+from mixdown.rules.spellings import choose
 from mixdown.tensorflow.calls import active_policy
 from mixdown.tensorflow.explaining.subjects import PlannedGraph, planned_graphs
 from mixdown.tensorflow.machine.gates import closed_gate, gate_warning
-from mixdown.tensorflow.machine.measurements import machine_of
 from mixdown.tensorflow.runtime.versions import versions
 
 AS_IF = (
     "This is a preview as if every device took part: mixed precision is not in force here. Pass "
     "policy=mixdown.Policy() to see what the default policy does on this machine."
+)
+
+UNFUSED = (
+    "every op is a kernel of its own. With jit_compile=True XLA would fuse ops into fewer kernels, and the plan, the "
+    "bytes and the time would be others"
 )
 
 
@@ -30,13 +36,14 @@ def explain(
     feeds: Iterable[str] = (),
     signatures: Iterable[str] = (),
     device: str = "",
+    jit_compile: bool | None = None,
     **keywords: Any,
 ) -> Report:
     """Say what the rewrite does to a function, model or graph, op by op and cast by cast. Nothing is run or changed.
 
     Args:
         target: a tf.function, a concrete function, a Keras 3 or tf_keras model, a `tf.Graph`, a GraphDef, or the path
-            of a SavedModel, a `.pb` or a `.pbtxt` file.
+            of a SavedModel, of a Keras model (`.keras`, `.h5`) or of a `.pb` or `.pbtxt` file.
         args: what the function is called with: values, `tf.TensorSpec`s, or structures of them. For a model, its
             inputs (a forward pass), or a batch x, y and maybe sample weights, or a dataset of such (a training step).
         policy: what may run in 16 bits, and where. By default the policy in force; if there is none, one for all
@@ -44,7 +51,10 @@ def explain(
         fetches: of a graph, the nodes or tensors that will be fetched; by default those that nothing reads.
         feeds: of a graph, the nodes or tensors that will be fed.
         signatures: of a SavedModel, the signatures to look at; by default all.
-        device: a machine such as "A100" to predict the time of a run for, or "measured" for this one.
+        device: a machine such as "A100" to predict the bytes and the time of a run for. A model of Keras 3 is then
+            explained as Keras runs it there: compiled by XLA, if it is a GPU or TPU and all layers support that.
+            Anything else is explained as it is.
+        jit_compile: of a Keras model, whether XLA compiles it, if not as on the device.
         keywords: keyword arguments that the function is called with.
 
     Returns:
@@ -53,12 +63,15 @@ def explain(
 
     Raises:
         TypeError: the target is none of these.
-        GraphError: it cannot be traced or read.
-        PolicyError: there is no such device, or this machine was not measured.
+        GraphError: it cannot be traced or read, or `jit_compile` is given for something else than a Keras model.
+        PolicyError: there is no such device.
     """
     in_force = policy or active_policy.current_policy()
-    chosen, machine = policy_or(in_force, Policy(devices="all")), machine_of(device) if device else None
-    graphs = planned_graphs(target, chosen, args, keywords, fetches=fetches, feeds=feeds, signatures=signatures)
+    chosen = policy_or(in_force, Policy(devices="all"))
+    if device:
+        choose("device", device, tuple(MACHINES))
+    machine, ends = MACHINES.get(device), {"fetches": fetches, "feeds": feeds, "signatures": signatures}
+    graphs = planned_graphs(target, chosen, args, keywords, **ends, machine=machine, jit_compile=jit_compile)
     gate = closed_gate(chosen)
     return Report(
         title=f"What mixed precision does to {graphs[0].name if len(graphs) == 1 else _described(target)}",
@@ -67,8 +80,29 @@ def explain(
             graph_report(each.plan, each.name, each.kind, each.facts._replace(machine=machine)) for each in graphs
         ),
         warnings=(gate_warning(chosen, gate),) if gate else (),
-        notes=(*([] if in_force else [AS_IF]), *_notes(graphs)),
+        notes=(*([] if in_force else [AS_IF]), *_compiled(graphs, machine, asked=jit_compile), *_notes(graphs)),
     )
+
+
+def _compiled(graphs: Sequence[PlannedGraph], machine: Machine | None, *, asked: bool | None) -> Iterator[str]:
+    """Whether what is explained is compiled, where somebody may expect something else."""
+    if asked is None and machine is None:
+        return
+    for each in graphs:
+        if each.plan.graph.is_compiled:
+            yield f"{each.name} is explained as compiled by XLA{_because(each, machine, asked=asked)}."
+        else:
+            yield f"{each.name} is explained as not compiled{_because(each, machine, asked=asked)}: {UNFUSED}."
+
+
+def _because(each: PlannedGraph, machine: Machine | None, *, asked: bool | None) -> str:
+    """Who decided that."""
+    if asked is not None:
+        return f", because you said jit_compile={asked}"
+    if each.is_model and machine:
+        does = "does" if each.plan.graph.is_compiled else "does not compile it"
+        return f", as Keras {does} by default on one {machine.name}"
+    return ", as it is"
 
 
 def _notes(graphs: Sequence[PlannedGraph]) -> Iterator[str]:

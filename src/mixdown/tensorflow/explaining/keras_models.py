@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import inspect
 import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -11,8 +14,9 @@ import tensorflow as tf
 
 from mixdown.errors import GraphError
 
-CACHES = ("train_function", "train_tf_function")
-"""Where a model caches the function that `fit` calls: the traced one must not stay there, for the model may change."""
+CACHES = ("train_function", "train_tf_function", "test_function", "predict_function")
+"""Where a model caches the functions that it calls. The one that is traced must not stay, for the model may change; and
+tf_keras forgets all of them if what is compiled changes."""
 
 
 def is_model(target: Any) -> bool:
@@ -21,20 +25,35 @@ def is_model(target: Any) -> bool:
     return any(library is not None and isinstance(target, library.Model) for library in libraries)
 
 
-def forward(model: Any, *inputs: Any) -> Any:
+def is_compiled_by_default(model: Any) -> bool:
+    """Whether Keras has XLA compile the model on a machine with one GPU; tf_keras does not unless it is asked to."""
+    _refuse_unready(model)
+    if model.distribute_strategy.num_replicas_in_sync > 1 or not isinstance(model, _keras_3_models()):
+        return bool(model.jit_compile)
+    with _jit_compiled(model, jit_compile=True):
+        return bool(model.jit_compile)  # Keras refuses, if a layer does not support it
+
+
+def forward(model: Any, *inputs: Any, jit_compile: bool = False) -> Any:
     """The forward pass for inputs like these, or by default for the inputs that the model declares."""
     _refuse_unready(model)
 
     def forward_pass(*arguments: Any) -> Any:
         return model(*arguments, training=False)
 
-    return tf.function(forward_pass).get_concrete_function(*(_specs(inputs) if inputs else _own_inputs(model)))
+    function = tf.function(forward_pass, jit_compile=jit_compile or None)
+    return function.get_concrete_function(*(_specs(inputs) if inputs else _own_inputs(model)))
 
 
-def training_step(model: Any, data: Any) -> Any:
+def training_step(model: Any, data: Any, *, jit_compile: bool | None = None) -> Any:
     """The function that `fit` calls at every step, for batches like `data`: a tuple of x, y and maybe sample weights.
 
     The slots of an optimizer that has none yet are made, as zeros, just as `fit` would. Nothing else changes.
+
+    Args:
+        model: the model.
+        data: the batch, or specifications of it.
+        jit_compile: whether XLA compiles the step, if not as the model says.
     """
     _refuse_unready(model)
     if getattr(model, "optimizer", None) is None:
@@ -47,11 +66,29 @@ def training_step(model: Any, data: Any) -> Any:
     try:
         for name in kept:
             setattr(model, name, None)
-        model.make_train_function()
-        return _on_iterator(model.train_function).get_concrete_function(tf.data.IteratorSpec(_specs(data)))
+        with _jit_compiled(model, jit_compile=model.jit_compile if jit_compile is None else jit_compile):
+            model.make_train_function()
+            return _on_iterator(model.train_function).get_concrete_function(tf.data.IteratorSpec(_specs(data)))
     finally:
         for name, value in kept.items():
             setattr(model, name, value)
+
+
+@contextmanager
+def _jit_compiled(model: Any, *, jit_compile: bool | None) -> Iterator[None]:
+    """Have XLA compile the model or not, for a while, if it supports that."""
+    kept = model.jit_compile
+    try:
+        with warnings.catch_warnings(action="ignore"):  # Keras warns of what it refuses
+            model.jit_compile = jit_compile
+        yield
+    finally:
+        model.jit_compile = kept
+
+
+def _keras_3_models() -> tuple[Any, ...]:
+    keras = sys.modules.get("keras")
+    return (keras.Model,) if keras is not None else ()
 
 
 def _on_iterator(train_function: Any) -> Any:

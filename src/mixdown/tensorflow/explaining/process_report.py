@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from mixdown import messages
@@ -18,6 +19,7 @@ from mixdown.tensorflow.runtime import source_lines
 from mixdown.tensorflow.runtime.private import context
 from mixdown.tensorflow.runtime.versions import versions
 from mixdown.tensorflow.sessions import hook
+from mixdown.tuning.memory import Tuned
 
 
 def report() -> Report:
@@ -48,9 +50,17 @@ def report() -> Report:
 def _function(policy: Policy, name: str, device: str, twin: Twin) -> GraphReport:
     shown = f"{python_name(name)} on {device}"
     if twin.plan is None or twin.reading is None:
-        return _left_alone(shown, "function", policy, twin.reason)
+        return _tuned(_left_alone(shown, "function", policy, twin.reason), twin.tuned)
     lines = source_lines.of_functions(twin.plan.graph, context())
-    return graph_report(twin.plan, shown, "function", Facts(lines, products(twin.reading)))
+    return _tuned(graph_report(twin.plan, shown, "function", Facts(lines, products(twin.reading))), twin.tuned)
+
+
+def _tuned(graph: GraphReport, found: Tuned | None) -> GraphReport:
+    """A graph with what tuning found out."""
+    if found is None:
+        return graph
+    reason = "float32 was kept, for nothing was faster" if found.kept == "float32" else graph.reason
+    return replace(graph, tuned=str(found) if found.kept else "", trials=found.trials, reason=reason)
 
 
 def _session(number: int, user: Any, twin: Any, reason: str) -> GraphReport:
@@ -60,9 +70,8 @@ def _session(number: int, user: Any, twin: Any, reason: str) -> GraphReport:
     if twin.plan is None:
         return _left_alone(name, "session", twin.policy, "it has not run anything yet")
     plan, reading, paints = twin.plan
-    return graph_report(
-        plan, name, "session", Facts(source_lines.of_graph(plan.graph, user.graph), products(reading), paints)
-    )
+    facts = Facts(source_lines.of_graph(plan.graph, user.graph), products(reading), paints)
+    return _tuned(graph_report(plan, name, "session", facts), twin.tuned)
 
 
 def _left_alone(name: str, kind: str, policy: Policy, reason: str) -> GraphReport:

@@ -12,6 +12,7 @@ from mixdown.errors import GraphError
 from mixdown.tensorflow.protos import files
 from mixdown.tensorflow.protos.saved_names import sinks, tensor_names
 from mixdown.tensorflow.protos.wiring import node_name
+from mixdown.untrusted.model_files import is_file, kind_of, refuse_signatures, saved_model_folder
 
 DEBUG_INFO = "debug/saved_model_debug_info.pb"
 """Where a SavedModel keeps source lines, if it was saved with `tf.saved_model.SaveOptions(save_debug_info=True)`."""
@@ -40,13 +41,10 @@ def load(path: Path, signatures: Collection[str] = ()) -> list[StoredGraph]:
     Raises:
         GraphError: there is no such file, it holds something else, or it has no such signature.
     """
-    folder = path.parent if path.name in (files.SAVED_MODEL, files.SAVED_MODEL_TEXT) else path
-    if files.is_dir(folder):
+    folder = saved_model_folder(path)
+    if kind_of(folder) == "SavedModel":
         return _signatures(folder, signatures)
-    if signatures:
-        raise GraphError(f"{path} is no SavedModel, so it has no signatures.")
-    if not files.is_file(path):
-        raise GraphError(f"There is no file {str(path)!r}.")
+    refuse_signatures(path, signatures)
     graph_def = files.proto_in(path, graph_pb2.GraphDef, "does not hold a GraphDef")
     return [StoredGraph(path.name, graph_def, (), sinks(graph_def))]
 
@@ -60,7 +58,7 @@ def _signatures(folder: Path, wanted: Collection[str]) -> list[StoredGraph]:
     if not known:
         raise GraphError(f"{folder} has no signatures: save it with tf.saved_model.save(..., signatures=...).")
     lines, kind = folder / DEBUG_INFO, graph_debug_info_pb2.GraphDebugInfo
-    debug_info = files.proto_in(lines, kind, "does not hold debug info") if files.is_file(lines) else None
+    debug_info = files.proto_in(lines, kind, "does not hold debug info") if is_file(lines) else None
     return [_signature(name, meta, debug_info) for name in known if not wanted or name in wanted]
 
 

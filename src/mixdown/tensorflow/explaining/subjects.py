@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from mixdown.core import Plan, Policy
+from mixdown.core.pricing.machines import Machine
+from mixdown.errors import GraphError
 from mixdown.reports.build import Facts
 from mixdown.tensorflow.calls.twins import Registered
 from mixdown.tensorflow.explaining import keras_models
@@ -18,11 +20,13 @@ from mixdown.tensorflow.machine.devices import device_type, machine_default
 from mixdown.tensorflow.protos.saved_names import sinks
 from mixdown.tensorflow.reading.products import products
 from mixdown.tensorflow.runtime import source_lines
+from mixdown.tensorflow.runtime.keras_files import loaded
 from mixdown.tensorflow.runtime.private import context
 from mixdown.tensorflow.shapes.variable_handles import handles_of_inputs
 from mixdown.tensorflow.writing.function_family import rewrite_function
 from mixdown.tensorflow.writing.graph_def import idle_overrides, rewrite_graph
 from mixdown.tensorflow.writing.known_plans import Asked
+from mixdown.untrusted.model_files import kind_of, refuse_signatures, saved_model_folder
 
 
 class PlannedGraph(NamedTuple):
@@ -34,6 +38,7 @@ class PlannedGraph(NamedTuple):
     protos: Sequence[Any]  # what would be run: a GraphDef; or FunctionDefs, none if nothing changes
     facts: Facts
     idle: Sequence[str]  # rules of the policy that match nothing
+    is_model: bool = False  # one of Keras
 
 
 def planned_graphs(
@@ -45,19 +50,31 @@ def planned_graphs(
     fetches: Iterable[str] = (),
     feeds: Iterable[str] = (),
     signatures: Iterable[str] = (),
+    machine: Machine | None = None,
+    jit_compile: bool | None = None,
 ) -> list[PlannedGraph]:
-    """Plan all graphs of a target; arguments as for `explain`.
+    """Plan all graphs of a target as they run on a machine, or here; arguments as for `explain`.
 
     Raises:
         TypeError: the target has no graph.
+        GraphError: `jit_compile` is given for something else than a Keras model.
     """
+    if isinstance(target, str | PathLike) and kind_of(saved_model_folder(Path(target))) == "Keras":
+        refuse_signatures(Path(target), tuple(signatures))
+        target = loaded(Path(target), compiled=_are_batches(args))
+    if keras_models.is_model(target):
+        traced = _traced_model(target, args, jit_compile=_compiles(target, machine, jit_compile=jit_compile))
+        return [_plan_function(*traced, policy)._replace(is_model=True)]
+    if jit_compile is not None:
+        raise GraphError(
+            "jit_compile is for Keras models, and anything else is explained as it is. To explain a function as "
+            "compiled, give tf.function(f, jit_compile=True)."
+        )
     if isinstance(target, str | PathLike):
         found = load(Path(target), tuple(signatures))
     elif isinstance(target, tf.Graph | tf.compat.v1.GraphDef):
         graph_def = target.as_graph_def(add_shapes=True) if isinstance(target, tf.Graph) else target
         found = [StoredGraph("graph", graph_def, (), sinks(graph_def))]
-    elif keras_models.is_model(target):
-        return [_plan_function(*_traced_model(target, args), policy)]
     elif isinstance(target, tf.types.experimental.ConcreteFunction):
         return [_plan_function(_name(target), target, policy)]
     else:
@@ -90,12 +107,23 @@ def _plan_graph(stored: StoredGraph, target: Any, policy: Policy) -> PlannedGrap
     return PlannedGraph(stored.name, "graph", rewrite.plan, [rewrite.graph_def], facts, idle_overrides(rewrite))
 
 
-def _traced_model(model: Any, args: Sequence[Any]) -> tuple[str, Any]:
-    if len(args) == 1 and isinstance(args[0], tf.data.Dataset):
-        return f"a training step of {model.name}", keras_models.training_step(model, args[0].element_spec)
-    if len(args) > 1:
-        return f"a training step of {model.name}", keras_models.training_step(model, args)
-    return f"the forward pass of {model.name}", keras_models.forward(model, *args)
+def _compiles(model: Any, machine: Machine | None, *, jit_compile: bool | None) -> bool | None:
+    """Whether XLA compiles a model: as is said, or as Keras decides on the machine; None leaves it as it is here."""
+    if jit_compile is None and machine is not None:
+        return keras_models.is_compiled_by_default(model)
+    return jit_compile
+
+
+def _traced_model(model: Any, args: Sequence[Any], *, jit_compile: bool | None) -> tuple[str, Any]:
+    if _are_batches(args):
+        batch = args[0].element_spec if len(args) == 1 else args
+        return f"a training step of {model.name}", keras_models.training_step(model, batch, jit_compile=jit_compile)
+    return f"the forward pass of {model.name}", keras_models.forward(model, *args, jit_compile=bool(jit_compile))
+
+
+def _are_batches(args: Sequence[Any]) -> bool:
+    """Whether arguments of a model are for a training step: x, y and maybe sample weights, or a dataset of such."""
+    return len(args) > 1 or (len(args) == 1 and isinstance(args[0], tf.data.Dataset))
 
 
 def _traceable(target: Any) -> Any:
@@ -109,7 +137,7 @@ def _traceable(target: Any) -> Any:
         return tf.function(target)
     raise TypeError(
         f"A {type(target).__name__} has no graph to explain. Give a tf.function, a Keras model, a tf.Graph, a "
-        f"GraphDef, or the path of a SavedModel or .pb file."
+        f"GraphDef, or the path of a SavedModel, .keras, .h5 or .pb file."
     )
 
 

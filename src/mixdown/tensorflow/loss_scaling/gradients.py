@@ -1,17 +1,20 @@
-"""What is done to a loss and its gradients: `scaled`, `unscaled`, and the finite check of all replicas together.
+"""What is done to a loss and its gradients: `scaled`, `unscaler`, and the finite check of all replicas together.
 
 Gradients are dense tensors of any float dtype, IndexedSlices (their values count) or None (ignored). `agreed_finite`
-runs at every step; `agreed_codes` only after it returned False.
+runs at every step; `agreed_codes` only after it returned False. XLA compiles a kernel for every pass over a gradient:
+where it compiles, both take one pass, and an unscaled gradient none of its own.
 """
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import tensorflow as tf
 
 from mixdown.errors import CrossReplicaError
 from mixdown.scaling.machine import divided
-from mixdown.tensorflow.loss_scaling.branching import in_xla
+from mixdown.tensorflow.loss_scaling.branching import in_xla, where
+from mixdown.tensorflow.runtime.private import xla_variadic_reduce
 
 Gradient = Any  # tf.Tensor, tf.IndexedSlices or None; across replicas, a tf.distribute.DistributedValues of them
 
@@ -24,9 +27,26 @@ def scaled(loss: Any, scale: tf.Tensor) -> Any:
     return loss * tf.cast(scale, loss.dtype)
 
 
-def unscaled(gradient: Gradient, scale: tf.Tensor) -> Gradient:
-    """The gradient divided by the scale, in its own dtype; sparse stays sparse, None stays None."""
-    return None if gradient is None else with_values(gradient, divided(values(gradient), scale, tf.cast))
+def unscaler(scale: tf.Tensor) -> Callable[[Gradient], Gradient]:
+    """What divides a gradient by the scale, in its own dtype; sparse stays sparse, None stays None.
+
+    XLA writes a quotient to memory before it is used, but not a product. For powers of two, which scales are unless
+    somebody chose another, the product with the reciprocal is the quotient to the bit.
+    """
+    compiled = in_xla()
+    if compiled:
+        shrink = where(scale > 2.0**64, 2.0**-64, 1.0)  # or the reciprocal of 2**127 is subnormal, and flushed to 0
+        reciprocal = 1.0 / (scale * shrink)
+
+    def unscaled(gradient: Gradient) -> Gradient:
+        if gradient is None:
+            return None
+        numbers = values(gradient)
+        if not compiled or numbers.dtype == tf.float64:
+            return with_values(gradient, divided(numbers, scale, tf.cast))
+        return with_values(gradient, tf.cast(tf.cast(numbers, tf.float32) * shrink * reciprocal, numbers.dtype))
+
+    return unscaled
 
 
 def summable(gradients: Sequence[Gradient]) -> list[Gradient]:
@@ -59,21 +79,39 @@ def with_values(gradient: Gradient, numbers: tf.Tensor) -> Gradient:
 
 def all_finite(gradients: Sequence[Gradient]) -> tf.Tensor:
     """A scalar bool tensor: no gradient holds an Inf or a NaN. True if there is no gradient at all."""
+    if in_xla():
+        return tf.reduce_all(tf.equal(codes(gradients), 0))
     each_finite = [tf.reduce_all(tf.math.is_finite(values(each))) for each in gradients if each is not None]
     return tf.reduce_all(tf.stack(each_finite)) if each_finite else tf.constant(value=True)
 
 
 def codes(gradients: Sequence[Gradient]) -> tf.Tensor:
     """An int32 vector, one code per gradient: 0 finite (or None), 1 holds Inf, 2 holds NaN, 3 holds both."""
-    return tf.stack([_code(each) for each in gradients]) if gradients else tf.zeros([0], tf.int32)
+    if not gradients:
+        return tf.zeros([0], tf.int32)
+    infs, nans = zip(*map(_found, gradients), strict=True)
+    found = tf.cast(tf.stack([*infs, *nans]), tf.int32)
+    return found[: len(gradients)] + 2 * found[len(gradients) :]
 
 
-def _code(gradient: Gradient) -> tf.Tensor:
+def _found(gradient: Gradient) -> Sequence[tf.Tensor]:
+    """Whether a gradient holds Inf, and whether it holds NaN."""
     if gradient is None:
-        return tf.constant(0, tf.int32)
-    has_inf = tf.reduce_any(tf.math.is_inf(values(gradient)))
-    has_nan = tf.reduce_any(tf.math.is_nan(values(gradient)))
-    return tf.cast(has_inf, tf.int32) + 2 * tf.cast(has_nan, tf.int32)
+        return [tf.constant(value=False)] * 2
+    numbers = values(gradient)
+    flags = tf.math.is_inf(numbers), tf.math.is_nan(numbers)
+    if not in_xla() or numbers.shape.rank is None:
+        return [*map(tf.reduce_any, flags)]
+    every = list(range(numbers.shape.rank))
+    return xla_variadic_reduce(flags, [tf.constant(value=False)] * 2, dimensions_to_reduce=every, reducer=_any_of_two())
+
+
+@cache
+def _any_of_two() -> Any:
+    """How `_found` joins the findings for two parts of a gradient."""
+    with tf.init_scope():
+        join = tf.function(lambda *each: (each[0] | each[2], each[1] | each[3]), autograph=False)
+        return join.get_concrete_function(*[tf.TensorSpec([], tf.bool)] * 4)
 
 
 def agreed_finite(gradients: Sequence[Gradient]) -> tf.Tensor:

@@ -15,7 +15,7 @@ from mixdown.reports.model import ScalerReport
 from mixdown.reports.scalers import omission, scaler_row
 from mixdown.scaling import StepRecord
 from mixdown.scaling.live_optimizers import alive, name_of
-from mixdown.tensorflow.runtime.private import BaseSession
+from mixdown.tensorflow.runtime.private import BaseSession, eager_mode
 
 
 def scaler_reports() -> tuple[ScalerReport, ...]:
@@ -44,7 +44,8 @@ def _readable_records(optimizer: Any) -> Iterator[StepRecord]:
         return
     for home in optimizer._loss_scale.homes:
         if home is None:
-            yield optimizer.account()
+            with eager_mode():  # a graph may be the default one now
+                yield optimizer.account()
             continue
         for session in _sessions_of(home):
             with home.as_default(), suppress(tf.errors.OpError, RuntimeError):  # not initialised, or closed meanwhile

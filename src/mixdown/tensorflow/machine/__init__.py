@@ -1,5 +1,5 @@
-"""What the machine offers: its types of devices, whether they gain from 16 bits, and how fast they are.
+"""What the machine offers: its types of devices, and whether they gain from 16 bits.
 
-In come a policy or a device string, out come device types, reasons and timings. The doors are `devices` for device
-strings, `gates.closed_gate` for whether mixed precision acts here, and `measurements.measured` for timings.
+In come a policy or a device string, out come device types and reasons. The doors are `devices` for device strings, and
+`gates.closed_gate` for whether mixed precision acts here.
 """

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import platform
 import re
 from functools import cache
+from pathlib import Path
 
 import tensorflow as tf
 
@@ -27,3 +30,15 @@ def default_type(policy: Policy) -> str:
 def machine_default() -> str:
     """The type of device that TensorFlow runs ops on by default."""
     return next((kind for kind in ("GPU", "TPU") if tf.config.list_logical_devices(kind)), "CPU")
+
+
+@cache
+def described(kind: str) -> str:
+    """A type of device with the name that its maker gave it."""
+    devices = tf.config.list_physical_devices(kind)
+    if kind != "CPU" and devices:
+        return f"{kind} {tf.config.experimental.get_device_details(devices[0]).get('device_name', '')}"
+    known = Path("/proc/cpuinfo")
+    lines = known.read_text("utf-8").splitlines() if known.exists() else []
+    named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return f"{kind} {(named or [platform.processor()])[0]}, {os.cpu_count()} cores"

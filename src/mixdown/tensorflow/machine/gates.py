@@ -7,8 +7,6 @@ from typing import Any
 import tensorflow as tf
 
 from mixdown.core import Policy
-from mixdown.tensorflow.machine.devices import machine_default
-from mixdown.tensorflow.machine.measurements import measured
 
 TENSOR_CORES_SINCE = (7, 0)
 """The compute capability from which NVIDIA GPUs run float16 faster than float32."""
@@ -18,8 +16,6 @@ def closed_gate(policy: Policy) -> str | None:
     """Why no device of this machine runs anything in 16 bits under a policy, None if one does."""
     if policy.devices == "all":
         return None
-    if policy.devices == "measured":
-        return None if measured(machine_default()) else f"the {machine_default()} of this machine was not measured yet"
     reasons = [_obstacle(kind) for kind in policy.devices]
     if None in reasons:
         return None
@@ -28,8 +24,6 @@ def closed_gate(policy: Policy) -> str | None:
 
 def gate_warning(policy: Policy, gate: str) -> str:
     """The warning for a machine on which `closed_gate` names a reason."""
-    if policy.devices == "measured":
-        return f"Mixed precision has no effect here: {gate}. Run `mixdown doctor --measure` once on this machine."
     return (
         f"Mixed precision has no effect here: {gate}. Everything runs in float32. To let the CPU take part, for tests "
         f"or to save memory, pass policy=mixdown.Policy(low={policy.low!r}, devices=('GPU', 'CPU'))."

@@ -29,6 +29,9 @@ def calibrate(fn: Callable[..., Any], batches: Iterable[Any], **options: Any) ->
         fn: a tf.function, or any function that calls some, such as a training step.
         batches: what to call it with: a tuple of arguments each, or one argument.
         options: policy, promote, headroom and loss_scale, as `mixdown.numerics.calibration` takes them.
+
+    Returns:
+        The policy that the calibration starts from, with rules for the ops whose numbers do not fit.
     """
     return calibration(fn, batches, **options).policy
 
@@ -55,6 +58,9 @@ def calibration(
         promote: whether denied ops may run in 16 bits too.
         headroom: how many powers of two numbers must stay below the end of the range.
         loss_scale: the scale that training will use, for gradients; by default the one these gradients need.
+
+    Returns:
+        The policy, the ops that it keeps or promotes with the numbers behind each, and the loss scale that they need.
 
     Raises:
         MixdownError: there is no batch, or the function calls no tf.function that could be probed.

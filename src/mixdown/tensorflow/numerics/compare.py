@@ -30,6 +30,9 @@ def compare(fn: Callable[..., Any], *args: Any, policy: Policy | None = None, on
         policy: what may run in 16 bits; by default the policy in force, or else the default policy.
         only: a regular expression that the names of the ops to compare must contain.
 
+    Returns:
+        The error of every op that both runs make, those that add most first: print it, or ask for one by name.
+
     Raises:
         MixdownError: the function calls no tf.function that could be probed.
     """

@@ -27,6 +27,9 @@ def statistics(
         policy: what may run in 16 bits; by default the policy in force, or else the default policy.
         loss_scale: the scale that the step's gradients carry already.
 
+    Returns:
+        The ranges of every tensor, and how much of it each 16-bit dtype would lose: print it, or save it as a page.
+
     Raises:
         MixdownError: the step calls no tf.function that could be probed, or `steps` is below 1.
     """

@@ -14,9 +14,9 @@ from google.protobuf.message import DecodeError, EncodeError  # type: ignore[imp
 from tensorflow.core.protobuf import saved_model_pb2
 
 from mixdown.errors import GraphError, MixdownError
+from mixdown.untrusted.model_files import saved_model_file
 
 TEXT_ENDING = ".pbtxt"
-SAVED_MODEL, SAVED_MODEL_TEXT, SAVED_MODEL_CHUNKS = "saved_model.pb", "saved_model.pbtxt", "saved_model.cpb"
 
 
 def proto_in(path: Path, kind: Any, complaint: str) -> Any:
@@ -49,15 +49,7 @@ def saved_model_in(folder: Path) -> Any:
     Raises:
         GraphError: there is none, or it is broken, or split into several files.
     """
-    file = next((folder / name for name in (SAVED_MODEL, SAVED_MODEL_TEXT) if (folder / name).is_file()), None)
-    if file is None and (folder / SAVED_MODEL_CHUNKS).is_file():
-        raise GraphError(
-            f"The SavedModel in {str(folder)!r} is split into chunks ({SAVED_MODEL_CHUNKS}): save it in one piece."
-        )
-    if file is None:
-        raise GraphError(
-            f"There is no SavedModel in {str(folder)!r}: it has neither {SAVED_MODEL} nor {SAVED_MODEL_TEXT}."
-        )
+    file = saved_model_file(folder)
     try:
         model = proto_in(file, saved_model_pb2.SavedModel, "holds no SavedModel")
     except GraphError as broken:
@@ -65,16 +57,6 @@ def saved_model_in(folder: Path) -> Any:
     if not model.meta_graphs:
         raise GraphError(f"The SavedModel in {str(folder)!r} is broken: there is no graph in it.")
     return model
-
-
-def is_file(path: Path) -> bool:
-    """Whether there is such a file; False for a name that no file can have."""
-    return os.path.isfile(path)  # noqa: PTH113 - Path.is_file raises on a name that is too long
-
-
-def is_dir(path: Path) -> bool:
-    """Whether there is such a folder; False for a name that no folder can have."""
-    return os.path.isdir(path)  # noqa: PTH112 - Path.is_dir raises on a name that is too long
 
 
 def copied(source: Path, target: Path, ignored: Callable[[str, list[str]], set[str]]) -> None:

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 from mixdown.core import Graph, Op, Role, Site, Tensor, Tie
 from mixdown.core.graph import Constant, Shape
-from mixdown.core.pricing.measured import Measured
 from mixdown.tensorflow.protos.bodies import Body
 from mixdown.tensorflow.protos.signatures import Signature
 from mixdown.tensorflow.protos.wiring import WiredBody
@@ -104,13 +103,11 @@ class Draft:
         self._consumers[tensor].append(site)
         self.uses[tensor].append(use)
 
-    def graph(
-        self, shapes: Sequence[Shape], work: Sequence[int], contracts: Sequence[bool], machine: Measured | None
-    ) -> Graph:
+    def graph(self, shapes: Sequence[Shape], work: Sequence[int], contracts: Sequence[bool]) -> Graph:
         """The finished Graph."""
         tensors = tuple(
             Tensor(name, maker, tuple(consumers), folds, constant)
             for (name, maker, folds, constant), consumers in zip(self._tensors, self._consumers, strict=True)
         )
         ops, sites, ties, flows = tuple(self.ops), tuple(self.sites), tuple(self.ties), tuple(self.flows)
-        return Graph(ops, sites, tensors, ties, flows, shapes, work, machine, contracts)
+        return Graph(ops, sites, tensors, ties, flows, shapes, work, contracts)

@@ -14,10 +14,9 @@ def is_idle(function: str, library: Mapping[str, Any], policy: Policy) -> bool:
     """Whether neither a function nor anything that it calls has an op that a policy allows.
 
     Every 16-bit op is next to an allowed one, or connected with one by 16-bit ops. Nothing but kinds is looked at: a
-    rule of the policy that allows ops by name or scope counts as if it matched, and so does one that asks for speed,
-    since then the reason depends on what was predicted.
+    rule of the policy that allows ops by name or scope counts as if it matched.
     """
-    if policy.must_pay or any(not rule.is_plain and rule.category is Category.ALLOW for rule in policy.overrides):
+    if any(not rule.is_plain and rule.category is Category.ALLOW for rule in policy.overrides):
         return False
     categories = policy.categories()
     body = function_body(library[function])

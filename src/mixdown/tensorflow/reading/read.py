@@ -15,9 +15,7 @@ from tensorflow.core.framework import types_pb2
 
 from mixdown.core import Agreement, Graph, Op, Policy, Role, Site, Tie
 from mixdown.errors import GraphError
-from mixdown.rules.spellings import MEASURED_DEVICES
 from mixdown.tensorflow.machine.devices import default_type, device_type
-from mixdown.tensorflow.machine.measurements import measured
 from mixdown.tensorflow.protos import bodies, kernels, signatures
 from mixdown.tensorflow.protos.bodies import Body
 from mixdown.tensorflow.protos.kernels import Support
@@ -75,9 +73,8 @@ def read(
         GraphError: an op is unknown, an attribute is missing, an input leads nowhere, or there is a cycle.
     """
     draft, home = Draft(library, frozenset(preserved)), default_device or default_type(policy)
-    machine = measured(home) if policy.devices == MEASURED_DEVICES else None
     tree = [body, *(bodies.function_body(library[name]) for name in bodies.reachable(body, library))]
-    reader = _NodeReader(draft, policy, _default_devices(tree, library, policy, home), home if machine else "")
+    reader = _NodeReader(draft, policy, _default_devices(tree, library, policy, home))
     compiled = bodies.compiled(tree, library)
     for index, one in enumerate(tree):
         reader.add_chapter(index, one, compiled=index in compiled)
@@ -90,15 +87,15 @@ def read(
     outputs = [len(signature.outputs) for signature in draft.chapters[0].signatures]
     shapes = Shapes(draft.places, draft.chapters, library, handles)
     work, contracts = Work(draft, tree, shapes), Contractions(draft, tree, shapes)
-    return Reading(draft.graph(shapes, work, contracts, machine), tree, library, draft.origins, draft.uses, outputs)
+    return Reading(draft.graph(shapes, work, contracts), tree, library, draft.origins, draft.uses, outputs)
 
 
 class _NodeReader:
     """Turns nodes into ops and sites; what it finds out about a combination of kind and types is kept."""
 
-    def __init__(self, draft: Draft, policy: Policy, default_devices: Sequence[str], measured_device: str) -> None:
+    def __init__(self, draft: Draft, policy: Policy, default_devices: Sequence[str]) -> None:
         self.draft, self.policy, self.low = draft, policy, signatures.LOW_TYPES[policy.low]
-        self.default_devices, self.measured_device = default_devices, measured_device
+        self.default_devices = default_devices
         # A kind that the policy names keeps its name, or the policy would not find it.
         self._upgrades = UPGRADES.keys() - {override.kind for override in policy.overrides}
         self._nodes: dict[tuple[str, signatures.Values], _Node] = {}
@@ -202,8 +199,6 @@ class _NodeReader:
         where = self._device(node, body)
         if not anywhere and not self.policy.admits(where):
             return f"it runs on a {where}, which the policy leaves alone"
-        if not anywhere and self.policy.devices == MEASURED_DEVICES and where != self.measured_device:
-            return f"it runs on a {where}, which was not measured"
         return None
 
 

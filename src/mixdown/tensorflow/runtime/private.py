@@ -160,6 +160,11 @@ NAMES = {
         "whether XLA compiles what is being traced",
         has=("GraphOrParentsInXlaContext",),
     ),
+    "xla_variadic_reduce": Private(
+        "tensorflow.compiler.tf2xla.ops.gen_xla_ops:xla_variadic_reduce_v2",
+        "two findings from one pass over a gradient, in a function that XLA compiles",
+        takes=("inputs", "init_values", "dimensions_to_reduce", "reducer"),
+    ),
     "fingerprinting_utils": Private(
         "tensorflow.python.saved_model.fingerprinting_utils:",
         "the fingerprint of a SavedModel that was changed",
@@ -216,6 +221,9 @@ NAMES = {
             "_name",
             "_transform_unaggregated_gradients",
         ),
+    ),
+    "TfKerasModel": Private(
+        "tf_keras.src.engine.training:Model", "what a model was compiled with", has=("_compile_config",)
     ),
     "TfKerasLossScaleOptimizer": Private(
         "tf_keras.src.mixed_precision.loss_scale_optimizer:BaseLossScaleOptimizer",

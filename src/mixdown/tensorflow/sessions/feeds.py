@@ -10,10 +10,11 @@ import tensorflow as tf
 
 from mixdown.tensorflow.protos.wiring import source
 from mixdown.tensorflow.runtime.private import c_api
+from mixdown.tensorflow.sessions.cone import Cone
 from mixdown.tensorflow.sessions.twin import SessionTwin
 
 
-def doubled(twin: SessionTwin, feeds: Mapping[Any, Any]) -> dict[Any, Any]:
+def doubled(twin: SessionTwin | Cone, feeds: Mapping[Any, Any]) -> dict[Any, Any]:
     """Values by tensor, with those that must be fed as well."""
     out = dict(feeds)
     for output, value in feeds.items():
@@ -66,7 +67,7 @@ def _name(output: Any) -> tuple[str, int]:
     return c_api.TF_OperationName(output.oper), output.index
 
 
-def _as_low(twin: SessionTwin, value: Any, tensor: tuple[str, int | None]) -> Any:
+def _as_low(twin: SessionTwin | Cone, value: Any, tensor: tuple[str, int | None]) -> Any:
     if value.dtype.kind != "f":
         raise TypeError(
             f"{tensor[0]}:{tensor[1]} runs in {twin.policy.low}, so it cannot be fed with a tensor handle: "

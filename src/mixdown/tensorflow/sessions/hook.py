@@ -21,6 +21,7 @@ from mixdown.errors import PolicyError
 from mixdown.messages import warn
 from mixdown.tensorflow.runtime.private import BaseSession, c_api, mixed_precision_global_state
 from mixdown.tensorflow.sessions.feeds import FedCallable, doubled, doubled_outputs
+from mixdown.tensorflow.sessions.tuned_twin import TunedSessionTwin
 from mixdown.tensorflow.sessions.twin import SessionTwin
 
 _TWIN = "_mixdown_twin"
@@ -131,7 +132,7 @@ def _replace_init(original: Any) -> Any:
             original(session, target, graph, config)
             return
         user = tf.compat.v1.get_default_graph() if graph is None else graph
-        twin = SessionTwin(policy)
+        twin = TunedSessionTwin(policy) if policy.strategy == "tuned" else SessionTwin(policy)
         original(session, target, twin.graph, config)
         session._graph = user
         # Without a configuration of its own, a session has TensorFlow's options for eager code.
@@ -205,8 +206,15 @@ def _do_call(original: Any, session: Any, twin: SessionTwin, function: Any, *arg
 
 
 def _call_tf_sessionrun(original: Any, session: Any, twin: SessionTwin, options: Any, feeds: Any, *rest: Any) -> Any:
+    fetches, targets, metadata = rest
+
+    def run(which: Any, fetches: Any, targets: Any) -> Any:
+        return original(session, options, doubled(which, feeds), fetches, targets, metadata)
+
     with twin.with_users_names():
-        return original(session, options, doubled(twin, feeds), *rest)
+        if isinstance(twin, TunedSessionTwin):
+            return twin.run(session, run, feeds, fetches, targets)
+        return run(twin, fetches, targets)
 
 
 def _call_tf_sessionprun(original: Any, session: Any, twin: SessionTwin, handle: Any, feeds: Any, *rest: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
 from itertools import count
@@ -26,8 +26,9 @@ from mixdown.tensorflow.runtime.private import OpError, eager_mode
 from mixdown.tensorflow.sessions.graph import MARK, MARKED, Layout, NewNodes, write
 from mixdown.tensorflow.sessions.growth import SettledPlan, brings_nothing_low, settle
 from mixdown.tensorflow.writing.function_family import apply_to_families
+from mixdown.tuning.memory import Tuned
 
-ADDED = re.compile(rf"{MARKED.pattern}|/cast_\d+_to_(?:float32|float16|bfloat16)(?:_\d+)?")
+ADDED = re.compile(rf"{MARKED.pattern}|/(?:cast_\d+_to_(?:float32|float16|bfloat16)|stored_\d+)(?:_\d+)?")
 """What the name of a node or function that mixdown added has behind the name of the user's own."""
 
 
@@ -62,6 +63,7 @@ class SessionTwin:
         self._rules = RuleWatch(policy)
         self._rewrites = True
         self.plan: SettledPlan | None = None  # of the whole graph, as far as it is imported
+        self.tuned: Tuned | None = None  # what the last run's tuning found out
 
     @property
     def graph(self) -> Any:
@@ -119,19 +121,25 @@ class SessionTwin:
         self._add(origin, NewNodes([(node, node) for node in nodes]))
 
     def _add_rewritten(self, origin: Any) -> None:
-        library = by_name(origin)
-        reading = read(graph_body(origin), library, self.policy, default_device=self.default_device)
-        made = make_plan(reading.graph, self.policy)
-        self._rules.see(made)
-        if self._rules.awaits(made):  # a graph holds all of a step
+        new, plan = self._rewritten(origin, self.policy, self._nodes, self._layout)
+        self._rules.see(plan.plan)
+        if self._rules.awaits(plan.plan):  # a graph holds all of a step
             self._rules.step_is_over()
-        plan = settle(reading, made, self._nodes, self._layout.lowered)
+        self._add(origin, new, plan)
+        logger().log(INFO if plan.changes_anything else DEBUG, "session: %s", plan.summary)
+
+    def _rewritten(
+        self, origin: Any, policy: Policy, imported: Collection[str], layout: Layout
+    ) -> tuple[NewNodes, SettledPlan]:
+        """What a graph has beside the nodes that are imported, rewritten, and the plan for all of it."""
+        library = by_name(origin)
+        reading = read(graph_body(origin), library, policy, default_device=self.default_device)
+        plan = settle(reading, make_plan(reading.graph, policy), imported, layout.lowered)
         root, twins = self._functions.apply(plan, self.default_device)
         functions = {**library, **{twin.signature.name: twin for twin in twins}}
         # Not strict: casts follow the user's nodes. `write` adds its own, as the twin may hold some of them already.
-        new = [pair for pair in zip(origin.node, root.node, strict=False) if pair[0].name not in self._nodes]
-        self._add(origin, NewNodes(new, _low_inputs(plan), _lowered(plan), functions), plan)
-        logger().log(INFO if plan.changes_anything else DEBUG, "session: %s", plan.summary)
+        new = [pair for pair in zip(origin.node, root.node, strict=False) if pair[0].name not in imported]
+        return NewNodes(new, _low_inputs(plan), _lowered(plan), functions), plan
 
     def _add(self, origin: Any, new: NewNodes, plan: SettledPlan | None = None) -> None:
         """Import nodes, with what they need of the graph they come from."""

@@ -1,8 +1,9 @@
-"""The shapes of the values of a graph and of the functions it calls, inferred by TensorFlow without running anything.
+"""The shapes of the values of a graph and of the functions it calls, inferred without running anything.
 
-Start with `Shapes`. Nothing is inferred before the first shape is asked for; then the shapes of all values of that body
-that `expect` announced are inferred at once, and those of the whole body if another one is asked for. The arguments of
-a function have the shapes it was traced with; variables among the outermost arguments come from `variable_handles`.
+Start with `Shapes`. Nothing is inferred before the first shape is asked for. What `body_shapes` does not know,
+TensorFlow is asked for: the shapes of all values of that body that `expect` announced are inferred at once, and those
+of the whole body if another one is needed. The arguments of a function have the shapes it was traced with; variables
+among the outermost arguments come from `variable_handles`.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from mixdown.tensorflow.protos import bodies
 from mixdown.tensorflow.protos.c_graph import CGraph
 from mixdown.tensorflow.protos.wiring import Source, WiredBody
 from mixdown.tensorflow.runtime.private import Operation
+from mixdown.tensorflow.shapes.body_shapes import BodyShapes
 from mixdown.tensorflow.shapes.rank_limits import UNKNOWN, limited, maybe_long
 from mixdown.tensorflow.shapes.safe_folding import MOST_DIMENSIONS, folding
-from mixdown.tensorflow.shapes.variable_handles import Handle, Handles, handles_in_tree
+from mixdown.tensorflow.shapes.variable_handles import Handle, Handles, handles_in_tree, variable_behind
 
 GIVEN = "_output_shapes"
 """The attribute by which nodes and arguments carry shapes that are known already."""
@@ -69,6 +71,7 @@ class Shapes(ShapesOnDemand):
         self._shape = cache(lambda tensor: self._shape_at(places[tensor]))
         self._calls = cache(self._plain_calls)
         self._graph = cache(self._import)
+        self._own = cache(self._body_shapes)
         self._operation = cache(self._find_operation)
 
     def __len__(self) -> int:
@@ -86,18 +89,33 @@ class Shapes(ShapesOnDemand):
         return handles_in_tree(self._tree, self._library, self._outermost_handles)
 
     def _shape_at(self, place: Place) -> Shape:
-        wired = self._tree[place.body]
-        if place.node < 0:
-            return _sizes(_argument_shape(wired, -1 - place.node))
-        node = wired.body.nodes[place.node]
-        if GIVEN in node.attr:
-            given = node.attr[GIVEN].list.shape
-            return _sizes(given[place.port]) if place.port < len(given) else None
+        shape = self._own(place.body).shape((place.node, place.port))
+        return None if shape is None else _possible(shape)
+
+    def _body_shapes(self, body: int) -> BodyShapes:
+        wired = self._tree[body]
+
+        def given(node: int) -> tuple[Shape, ...] | None:
+            if node < 0:
+                return (_sizes(_argument_shape(wired, -1 - node)),)
+            proto = wired.body.nodes[node]
+            if GIVEN in proto.attr:
+                noted = proto.attr[GIVEN].list.shape
+                return (*map(_sizes, noted), *[None] * (len(wired.signatures[node].outputs) - len(noted)))
+            if proto.op == "ReadVariableOp":
+                variable = variable_behind(wired, wired.inputs[node][0][0], self._handles[body])
+                return None if variable is None else (_sizes(variable.shape),)
+            return None
+
+        return BodyShapes(wired, lambda source: self._asked(Place(body, *source)), given)
+
+    def _asked(self, place: Place) -> Shape:
+        """The shape of a value that `body_shapes` does not know."""
         if callee := self._calls(place.body).get(place.node):
             return self._result(callee, place.port)
-        operation = self._operation(place.body, node.name)
+        operation = self._operation(place.body, self._tree[place.body].body.nodes[place.node].name)
         shape = None if operation is None else operation.outputs[place.port].shape
-        return None if shape is None or shape.rank is None else _possible(tuple(shape.as_list()))
+        return None if shape is None or shape.rank is None else tuple(shape.as_list())
 
     def _result(self, function: str, port: int) -> Shape:
         """The shape of a function's result, None in a recursion and in a call that is nested too deeply."""

@@ -62,7 +62,9 @@ def handles_in_tree(
         for position, names in bodies.calls(wired.body.nodes, library):
             skip = 1 if wired.body.nodes[position].op in bodies.PREDICATED else 0
             makers = [maker for maker, _ in wired.inputs[position][skip:]]
-            passed = {i: handle for i, maker in enumerate(makers) if (handle := _made_by(wired, maker, found[index]))}
+            passed = {
+                i: handle for i, maker in enumerate(makers) if (handle := variable_behind(wired, maker, found[index]))
+            }
             for callee in (number[name] for name in names):
                 found[callee] = {**passed, **found[callee]}
                 queue.extend({callee} - seen)
@@ -70,7 +72,8 @@ def handles_in_tree(
     return found
 
 
-def _made_by(wired: WiredBody, maker: int, arguments: Mapping[int, Handle]) -> Handle | None:
+def variable_behind(wired: WiredBody, maker: int, arguments: Mapping[int, Handle]) -> Handle | None:
+    """The variable whose handle a node makes, or an argument is; None if that is not known."""
     if maker < 0:
         return arguments.get(-1 - maker)
     node = wired.body.nodes[maker]

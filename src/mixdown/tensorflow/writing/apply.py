@@ -15,6 +15,9 @@ from mixdown.tensorflow.protos.library import rename_calls, unused
 from mixdown.tensorflow.reading.builder import ARGUMENT, RESULT, Origin
 from mixdown.tensorflow.reading.read import UPGRADES, Reading
 
+BARRIER = "XlaOptimizationBarrier"
+"""An op of compiled functions: what it is given is stored, and the compiler looks behind it from neither side."""
+
 
 class Applied(NamedTuple):
     """The rewritten protos."""
@@ -45,6 +48,8 @@ def apply(
         for site in op.sites:
             if copies.paints[site] is Paint.LOW:
                 copies.lower(origin, plan.graph.sites[site].attribute)
+    for tensor in plan.stored:
+        copies.store(tensor)
     for cast in casts:
         copies.insert(cast)
     return copies.twinned(new_name, also)
@@ -73,6 +78,12 @@ class EditedBody:
             self.proto.ret[self.body.results[position][0]] = text
         else:
             self.all_nodes[node].input[position] = text
+
+    def add_barrier(self, text: str, name: str, dtype: int) -> str:
+        """Let the compiler store what `text` names; returns the text that names the value from there on."""
+        barrier = self.all_nodes.add(name=unused(name, self._names), op=BARRIER, input=[text])
+        barrier.attr["T"].list.type.append(dtype)
+        return f"{barrier.name}:output:0" if self.body.function else barrier.name
 
     def add_cast(self, text: str, name: str, from_type: int, to_type: int, device: str = "") -> str:
         """Add a cast of what `text` names; returns the text that names its output."""
@@ -121,6 +132,18 @@ class _Copies:
             node.attr[name].list.type[int(index)] = self.low
         else:
             node.attr[name].type = self.low
+
+    def store(self, tensor: int) -> None:
+        """Let all readers of a 16-bit tensor read what the compiler stores of it."""
+        made, uses = self.reading.graph.tensors[tensor], self.reading.uses[tensor]
+        if self.paints[made.site] is Paint.FULL:
+            return
+        body, *first = uses[0]
+        copy = self.copy(body)
+        node, _, port = made.name.rpartition(":")
+        output = copy.add_barrier(copy.text(*first), f"{node}/stored_{port}", self.low)
+        for _, reader, position in uses:
+            copy.redirect(reader, position, output)
 
     def insert(self, cast: Cast) -> None:
         """Put one cast behind a tensor and let its consumers of the other paint read that."""

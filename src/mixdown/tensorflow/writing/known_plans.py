@@ -53,7 +53,7 @@ class KnownPlans:
         body = function_body(library[asked.root])
         tree = [body, *(function_body(library[name]) for name in reachable(body, library))]
         key = tuple(tuple(node.name for node in one.nodes) for one in tree)
-        before = None if asked.policy.must_pay else self._recent.get(key)  # what was measured may have changed
+        before = self._recent.get(key)
         if before is not None and _alike(before, asked, tree):
             made = _taken_over(before, asked, tree, library)
         else:

@@ -83,7 +83,7 @@ for library in (keras, tf_keras):
     [
         (
             "keras 3 net.keras",
-            r"Could not locate class 'Keras3LossScaleOptimizer'.*imported.*'module': 'mixdown.keras'",
+            r"Could not locate class 'Keras3LossScaleOptimizer'.*'to_load': 'import mixdown.keras first, or pass",
         ),
         ("tf_keras net.h5", r"Unknown optimizer: 'mixdown>TfKerasLossScaleOptimizer'"),
     ],

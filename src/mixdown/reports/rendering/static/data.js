@@ -7,7 +7,7 @@ const CATEGORIES = ["allow", "infer", "clear", "deny", "barrier", "mixed"];
 
 const BACKWARD = /(^|\/)(gradient_tape|gradients)(_\d+)?\//;
 const WRITES = /^(Assign|ResourceApply|ResourceSparseApply|Apply|SparseApply)/;
-const CHANGEABLE = ["cut", "alone", "must_gain", "strip"]; // stages that decide by shapes and kernels
+const CHANGEABLE = ["cut", "alone", "strip"]; // stages that decide by shapes and kernels
 
 function readReport(text) {
   const data = JSON.parse(text);

@@ -65,6 +65,7 @@ function detailsView(report, graph, onGraph) {
     report.graphs.length > 1
       ? el("section", { class: "card" }, el("h2", {}, "All graphs"), graphTable(report, onGraph))
       : null,
+    graph.trials.length ? trialsView(graph) : null,
     el(
       "section",
       { class: "card" },
@@ -73,6 +74,17 @@ function detailsView(report, graph, onGraph) {
     ),
     el("section", { class: "card" }, el("h2", {}, "Versions"), facts(Object.entries(report.versions))),
   ];
+}
+
+function trialsView(graph) {
+  const times = ([time, ratio, interval, calls]) =>
+    `${time} a call, ${ratio} of float32 (95 % interval: ${interval}; ${calls} calls)`;
+  return el(
+    "section",
+    { class: "card", id: "trials" },
+    el("h2", {}, `Tuning: ${graph.tuned || "going on"}`),
+    facts(graph.trials.map(([name, shown]) => [name, times(shown)])),
+  );
 }
 
 function plain(value) {

@@ -12,12 +12,12 @@ import tensorflow as tf
 
 from mixdown.scaling.step_counters import HEAD, row_of
 from mixdown.tensorflow.loss_scaling.branching import either, in_xla, where
-from mixdown.tensorflow.loss_scaling.gradients import agreed_codes, codes, refuse_cross_replica, unscaled, values
+from mixdown.tensorflow.loss_scaling.gradients import agreed_codes, codes, refuse_cross_replica, unscaler, values
 from mixdown.tensorflow.loss_scaling.loss_scale import law_of
 from mixdown.tensorflow.loss_scaling.step_counters import log_entries, raise_or_warn
 from mixdown.tensorflow.runtime.private import strategy_supports_no_merge_call
 
-__all__ = ["functions", "gradients", "law_of", "may_read", "now", "stateless_step", "step", "tensor", "unscaled"]
+__all__ = ["functions", "gradients", "law_of", "may_read", "now", "stateless_step", "step", "tensor", "unscaler"]
 
 Gradients = Sequence[Any]  # of tf.Tensor, tf.IndexedSlices or None
 
@@ -64,8 +64,11 @@ def quick_codes(gradients: Gradients) -> tf.Tensor:
     """The `codes` of gradients, from one pass over their numbers if they are finite.
 
     The sum of numbers is finite only if each of them is, and it is the cheapest pass over them there is. A closer look
-    follows only if the sum is not finite: at a bad gradient, or (seldom) at finite ones whose sum overflows.
+    follows only if the sum is not finite: at a bad gradient, or (seldom) at finite ones whose sum overflows. XLA looks
+    as closely in one pass, and would compile a second one, taken or not.
     """
+    if in_xla():
+        return codes(gradients)
     nothing_found = tf.zeros([len(gradients)], tf.int32)
     return tf.cond(tf.math.is_finite(total(gradients)), lambda: nothing_found, lambda: outlined(codes, gradients))
 
@@ -81,7 +84,7 @@ def total(gradients: Gradients) -> tf.Tensor:
 
 def outlined(function: Callable[[Gradients], tf.Tensor], gradients: Gradients) -> tf.Tensor:
     """The result of a function, as one call op: TensorFlow visits every op of a branch, even of one not taken."""
-    if tf.executing_eagerly() or in_xla():
+    if tf.executing_eagerly():
         return function(gradients)
     return tf.function(lambda: function(gradients), autograph=False, experimental_attributes={"_noinline": True})()
 

@@ -18,7 +18,7 @@ from mixdown.scaling import SkipLimit
 from mixdown.scaling.live_optimizers import remember
 from mixdown.scaling.misuse import Usage
 from mixdown.tensorflow.loss_scaling.branching import in_xla
-from mixdown.tensorflow.loss_scaling.gradients import agreed_finite, first_of, refuse_cross_replica, scaled, unscaled
+from mixdown.tensorflow.loss_scaling.gradients import agreed_finite, first_of, refuse_cross_replica, scaled, unscaler
 from mixdown.tensorflow.loss_scaling.loss_scale import DynamicLossScale, FixedLossScale, get
 from mixdown.tensorflow.loss_scaling.optimizers.scaled_optimizer import ScaledOptimizer, apply_or_skip
 from mixdown.tensorflow.runtime.private import DelegatingTrackableMixin, strategy_supports_no_merge_call
@@ -96,8 +96,7 @@ class TfKerasWrapper(ScaledOptimizer, DelegatingTrackableMixin):
     def get_unscaled_gradients(self, grads: Sequence[Any]) -> list[Any]:
         """The gradients of the loss itself, from those of the scaled loss; None stays None."""
         self._gradients_were_unscaled = True
-        scale = self._loss_scale()
-        return [unscaled(each, scale) for each in grads]
+        return [*map(unscaler(self._loss_scale()), grads)]
 
     def _scaled_in(self, tape: Any, loss: Any) -> Any:
         """The scaled loss, on the tape that recorded the loss."""

@@ -16,7 +16,7 @@ from mixdown.tensorflow.loss_scaling.gradients import (
     refuse_cross_replica,
     scaled,
     summable,
-    unscaled,
+    unscaler,
 )
 from mixdown.tensorflow.loss_scaling.loss_scale import LossScale, get
 from mixdown.tensorflow.loss_scaling.optimizers.scaled_optimizer import ScaledOptimizer, apply_or_skip
@@ -123,6 +123,9 @@ class MixedPrecisionLossScaleOptimizer(ScaledOptimizer, Optimizer):
             aggregation_method: how gradient terms are combined, of `tf.AggregationMethod`.
             colocate_gradients_with_ops: place gradients beside the ops they belong to.
             grad_loss: the gradient computed for `loss`, if it is not 1.
+
+        Returns:
+            Pairs of gradient and variable, for `apply_gradients`; the gradient is None where there is none.
         """
         scale = self._loss_scale()
         self.usage.note_scaled()
@@ -134,7 +137,8 @@ class MixedPrecisionLossScaleOptimizer(ScaledOptimizer, Optimizer):
             colocate_gradients_with_ops=colocate_gradients_with_ops,
             grad_loss=grad_loss,
         )
-        return [(unscaled(gradient, scale), variable) for gradient, variable in pairs]
+        unscaled = unscaler(scale)
+        return [(unscaled(gradient), variable) for gradient, variable in pairs]
 
     def apply_gradients(
         self, grads_and_vars: Iterable[tuple[Any, Any]], global_step: Any = None, name: str | None = None

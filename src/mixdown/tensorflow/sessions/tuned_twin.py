@@ -1,0 +1,121 @@
+"""The twin of a session's graph under `Policy(strategy="tuned")`: its first runs are timed. See `TunedSessionTwin.run`.
+
+The user's graph is imported as it is, and for every candidate a cone beside it. What is fetched decides which runs are
+compared. What is added to the graph after the first run stays float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tensorflow.core.framework import graph_pb2
+
+from mixdown.core import Policy
+from mixdown.core.gc_pause import collector_paused
+from mixdown.messages import warn
+from mixdown.tensorflow.machine.devices import described
+from mixdown.tensorflow.protos import signatures
+from mixdown.tensorflow.runtime.private import c_api, eager_mode
+from mixdown.tensorflow.runtime.versions import versions
+from mixdown.tensorflow.sessions.cone import Cone
+from mixdown.tensorflow.sessions.graph import Layout, write
+from mixdown.tensorflow.sessions.twin import SessionTwin
+from mixdown.tuning.memory import Identity, fingerprint
+from mixdown.tuning.tuner import Note, Tuner, timed
+
+
+class TunedSessionTwin(SessionTwin):
+    """A graph with the nodes of the user's graph as they are, and cones of candidates beside them."""
+
+    def __init__(self, policy: Policy) -> None:
+        super().__init__(policy)
+        self._rewrites = False
+        self._cones: dict[Policy, Cone] = {}
+        self._tuners: dict[tuple[str, ...], Tuner] = {}  # by what is run and fetched
+        self._failed = False
+
+    def choices(self) -> dict[str, Policy]:
+        """What is kept, by the fingerprint of a run."""
+        found = [tuner.tuned for tuner in self._tuners.values() if tuner.tuned]
+        return {each.graph: each.policy for each in found}
+
+    def sync(self, user: Any) -> None:
+        """Import what the user's graph has gained as it is, and what cones need of it."""
+        before = len(self._nodes)
+        super().sync(user)
+        new = [operation.node_def for operation in user.get_operations()[before : len(self._nodes)]]
+        for cone in self._cones.values():
+            self._c_graph.add(graph_pb2.GraphDef(node=cone.copied(new), versions=user.graph_def_versions))
+
+    def run(self, session: Any, call: Callable[[Any, Any, Any], Any], feeds: Any, fetches: Any, targets: Any) -> Any:
+        """Make a run of a session.
+
+        Args:
+            session: the session.
+            call: runs a twin or cone, given what it is to fetch and to run.
+            feeds: the user's feeds, as all of these by tensors of TensorFlow's C interface.
+            fetches: the user's fetches.
+            targets: the operations to run.
+        """
+        outputs = [(c_api.TF_OperationName(fetch.oper), fetch.index) for fetch in fetches]
+        names = [c_api.TF_OperationName(target) for target in targets]
+
+        def run(cone: Cone) -> Any:
+            return call(cone, [cone.tensor(*output) for output in outputs], [cone.operation(name) for name in names])
+
+        with session._graph._session_run_lock(), self.lock:
+            cone, note = self._chosen(session, feeds, outputs, names)
+        if cone is None:
+            return call(self, fetches, targets)
+        if note is None:
+            return run(cone)
+
+        def noted(seconds: float) -> None:
+            with self.lock:
+                note(seconds)
+
+        return timed(lambda: run(cone), lambda: None, noted)  # a session waits for its devices
+
+    def _chosen(
+        self, session: Any, feeds: Any, outputs: Sequence[tuple[str, int]], names: Sequence[str]
+    ) -> tuple[Cone | None, Note | None]:
+        """The cone of the next run, None if the user's own nodes will do, and what to tell how long it took."""
+        try:
+            cone = self._cone(session, self.policy.untuned)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the user's graph can run as it was
+            if not self._failed:
+                warn(f"A session runs in float32: {error}")
+            self._failed = True
+            return None, None
+        if not any(name in cone for name in (*names, *(name for name, _ in outputs))):
+            return None, None
+        fetched = (*names, *(f"{name}:{port}" for name, port in outputs))
+        if fetched not in self._tuners:
+            graph = fingerprint(cone.plan.plan, *fetched)
+            identity = Identity(f"run of {', '.join(fetched)}", graph, described(self.default_device), versions())
+            self._tuners[fetched] = Tuner(self.policy, cone.plan.plan, identity)
+        tuner = self._tuners[fetched]
+        shapes = tuple(sorted((c_api.TF_OperationName(feed.oper), value.shape) for feed, value in feeds.items()))
+        policy, note = tuner.next(shapes, lambda policy: self._cone(session, policy).plan.plan)
+        cone = self._cone(session, policy)
+        self.plan, self.tuned = cone.plan, tuner.so_far()
+        return cone, note
+
+    def _cone(self, session: Any, policy: Policy) -> Cone:
+        """The cone of a policy, imported when it is first asked for."""
+        if policy not in self._cones:
+            with eager_mode(), collector_paused():
+                origin = session._graph.as_graph_def()
+                new, plan = self._rewritten(origin, policy, (), Layout())
+                names, low = {node.name: node for node in origin.node}, signatures.LOW_TYPES[policy.low]
+                nodes, layout = write(new, Layout(), low, set(names))
+                cone = Cone(self._c_graph, policy, plan, layout, len(self._cones))
+                changed = [node.name for node in nodes if names.get(node.name) != node]
+                library = self._functions.library(new.functions.values(), origin.library.gradient)
+                copies = list(cone.copied(nodes, changed))
+                self._c_graph.add(graph_pb2.GraphDef(node=copies, library=library, versions=origin.versions))
+                self._functions.remember(library)
+            c_api.ExtendSession(session._session)
+            self._cones[policy] = cone
+        return self._cones[policy]

@@ -1,0 +1,90 @@
+"""The shapes of one body's values, by the shape functions of this room; others are asked for. See `BodyShapes`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from mixdown.core.graph import Shape
+from mixdown.tensorflow.protos.wiring import Source, WiredBody
+from mixdown.tensorflow.shapes import image_shapes, move_shapes, shape_functions
+from mixdown.tensorflow.shapes.known_values import Value, value_of_port
+
+FUNCTIONS = {**shape_functions.FUNCTIONS, **move_shapes.FUNCTIONS, **image_shapes.FUNCTIONS}
+
+ASK: tuple[Shape, ...] = ()
+"""Stands for the outputs of a node whose shapes have to be asked for."""
+
+DEEPEST = 40
+"""Steps of integer arithmetic that are followed, to stay within Python's recursion limit."""
+
+
+class BodyShapes:
+    """The shapes of the values of a body, each inferred when it is needed.
+
+    Args:
+        wired: the body.
+        ask: the shape of an output, found in another way.
+        given: the shape of an output that is known beforehand: a tuple, also of None; None if it is not.
+    """
+
+    def __init__(
+        self,
+        wired: WiredBody,
+        ask: Callable[[Source], Shape],
+        given: Callable[[int], tuple[Shape, ...] | None],
+    ) -> None:
+        self._wired, self._ask, self._given = wired, ask, given
+        self._made: dict[int, tuple[Shape, ...]] = {}
+        self._values: dict[Source, Value | None] = {}
+        self._depth = 0  # of the integer arithmetic that is being followed
+
+    def shape(self, source: Source) -> Shape:
+        """The shape of an output, None where it is not known."""
+        node, port = source
+        if node not in self._made:
+            self._infer(node)
+        shapes = self._made[node]
+        return shapes[port] if port < len(shapes) else self._ask(source)
+
+    def value(self, source: Source) -> Value | None:
+        """The integers in an output."""
+        if source not in self._values and self._depth < DEEPEST:
+            self._values[source] = None  # should a loop lead back here
+            self._depth += 1
+            self._values[source] = self._evaluated(source)
+            self._depth -= 1
+        return self._values.get(source)
+
+    def _infer(self, wanted: int) -> None:
+        """Infer the shapes of a node's outputs, and before them those of all that it reads."""
+        made, inputs = self._made, self._wired.inputs
+        stack, entered = [wanted], set()
+        while stack:
+            node = stack[-1]
+            if node in made:
+                stack.pop()
+                continue
+            missing = [] if node < 0 or node in entered else [maker for maker, _ in inputs[node] if maker not in made]
+            entered.add(node)
+            if missing:
+                stack.extend(missing)
+            else:
+                made[node] = self._shapes(node)
+                stack.pop()
+
+    def _shapes(self, node: int) -> tuple[Shape, ...]:
+        given = self._given(node)
+        if given is not None:
+            return given
+        proto: Any = self._wired.body.nodes[node]
+        function = FUNCTIONS.get(proto.op)
+        if function is None or any(maker not in self._made for maker, _ in self._wired.inputs[node]):  # a loop
+            return ASK
+        return function(self, proto, self._wired.inputs[node]) or ASK
+
+    def _evaluated(self, source: Source) -> Value | None:
+        node, port = source
+        if node < 0:
+            return None
+        return value_of_port(self, self._wired.body.nodes[node], self._wired.inputs[node], port)
