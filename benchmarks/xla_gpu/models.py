@@ -32,14 +32,19 @@ def training_step(model: Any, example: Example, scale: float) -> Callable[..., l
             outputs = [tf.cast(output, values[0].dtype) for output in tf.nest.flatten(made)]
             loss = example.loss(outputs, targets)
             scaled = loss * scale
-        gradients = [tf.convert_to_tensor(gradient) for gradient in tape.gradient(scaled, values)]
-        momenta = [
-            MOMENTUM * momentum + gradient * (1 / scale) for momentum, gradient in zip(before, gradients, strict=True)
-        ]
+        gradients = [unscaled(gradient, scale) for gradient in tape.gradient(scaled, values)]
+        momenta = [MOMENTUM * momentum + gradient for momentum, gradient in zip(before, gradients, strict=True)]
         updated = [value - LEARNING_RATE * momentum for value, momentum in zip(values, momenta, strict=True)]
         return [*updated, *kept, *momenta, loss]
 
     return step
+
+
+def unscaled(gradient: Any, scale: float) -> Any:
+    """A gradient without the loss scale, dense; of a table, only the rows that were looked up are multiplied."""
+    if isinstance(gradient, tf.IndexedSlices):
+        return tf.convert_to_tensor(tf.IndexedSlices(gradient.values / scale, gradient.indices, gradient.dense_shape))
+    return gradient * (1 / scale)
 
 
 def signature(model: Any, example: Example) -> Sequence[tf.TensorSpec]:
