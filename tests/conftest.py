@@ -1,4 +1,4 @@
-"""What all tests share, and the last lines of a run: how much the reliability tests went through, what was skipped.
+"""What all tests share, and the last lines of a run: what was run again or skipped, and how much was tried.
 
 The first stands here and not in `tests/reliability`, because under xdist the process that prints collects no tests and
 so reads no conftest below this one. The counts travel with the tests' reports, as user properties.
@@ -12,6 +12,18 @@ from typing import Any, Final
 
 import pytest
 from hypothesis import settings
+from tests.worker_deaths import (
+    RUN_AGAIN,
+    pytest_handlecrashitem,
+    pytest_report_teststatus,
+    pytest_xdist_make_scheduler,
+)
+
+__all__ = [
+    "pytest_handlecrashitem",
+    "pytest_report_teststatus",
+    "pytest_xdist_make_scheduler",
+]  # pytest finds them here
 
 settings.register_profile("repeatable", derandomize=True)  # whoever runs the tests twice gets the same answer twice
 settings.register_profile("searching", derandomize=False)  # `make test-all`: new examples every time
@@ -29,7 +41,9 @@ def only_new_objects_are_collected() -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print one line if any reliability test ran, and one if any test was skipped."""
+    """Print one line if any reliability test ran, one if any test was skipped, and one for every process that died."""
+    for report in terminalreporter.stats.get(RUN_AGAIN, []):
+        terminalreporter.write_line(f"A process died during {report.nodeid}; what it had not finished was run again.")
     reports = [report for found in terminalreporter.stats.values() for report in found if _is_ours(report)]
     if reports:
         terminalreporter.write_line(summary(reports))
