@@ -92,7 +92,7 @@ def _spoilt_constants(subject: Subject, constants: Mapping[int, Constant]) -> It
             if graph.kinds[reader] in subject.traits.looks_at_shapes:
                 continue
             if fate := _fate(constant, subject.dtype, product=category is Category.ALLOW):
-                divides = graph.kinds[reader] in subject.traits.divides
+                divides = constant.divides or graph.kinds[reader] in subject.traits.divides
                 is_small = (abs(constant.largest) >= value_of(subject.dtype.too_large)) is divides
                 yield reader, Need(Category.DENY, f"it reads the constant {fate}", is_small)
                 if reader not in constants:

@@ -72,6 +72,7 @@ class Constant(NamedTuple):
     largest: float  # the number farthest from zero
     whole: bool  # all are integers
     size: int = 1  # how many there are
+    divides: bool = False  # whoever reads it divides by it
 
 
 class Tensor(NamedTuple):

@@ -246,7 +246,9 @@ class PolicyView:
     def _unsafe(self) -> set[int]:
         count = Prices(self.graph, self.traits).elements
         sizes = [count(tensor) for tensor in range(len(self.graph.tensors))]
-        return after_denied(self.graph, self.traits, self.categories, sizes)
+        scales = self.traits.scales
+        small = {site for site, need in self.exact.items() if need.is_small and self.graph.kinds[site] in scales}
+        return after_denied(self.graph, self.traits, self.categories, sizes, small)
 
     @cached_property
     def _spoilt(self) -> set[int]:

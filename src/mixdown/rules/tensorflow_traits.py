@@ -55,8 +55,8 @@ TRAITS = Traits(
     scales=kinds("Div DivNoNan Inv Mul MulNoNan RealDiv Reciprocal"),
     whole=kinds("Add AddN AddV2 FloorDiv Mul Prod Sub"),
     saturating=frozenset(),  # TensorFlow's lists know of none
-    divides=frozenset(),  # a constant may as well be divided
-    absorbs=frozenset(),
+    divides=frozenset(),  # a constant may as well be divided: `tensorflow/reading/builder.py` tells
+    absorbs=kinds("Add AddN AddV2 Sub"),
     digit_readers=kinds("""
         Bucketize Ceil Cos Equal Floor FloorDiv FloorMod LowerBound Mod NotEqual Rint Round Sin Tan TruncateDiv
         TruncateMod Unique UniqueV2 UniqueWithCounts UniqueWithCountsV2 UpperBound

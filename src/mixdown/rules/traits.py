@@ -33,7 +33,7 @@ class Traits:
     scales: frozenset[str]  # multiply or divide
     whole: frozenset[str]  # make integers of integers
     saturating: frozenset[str]  # make small numbers of whatever they read: what follows them follows no denied op
-    divides: frozenset[str]  # divide by a constant that they read
+    divides: frozenset[str]  # divide by a constant that they read; elsewhere a constant says so itself
     absorbs: frozenset[str]  # sums and differences, in which a number that the dtype is too coarse for does not matter
     digit_readers: frozenset[str]  # the last digits of what they read decide what they make
     finite_checks: frozenset[str]  # say only whether what they read is finite: no digit of it matters

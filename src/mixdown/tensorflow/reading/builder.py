@@ -14,6 +14,8 @@ from mixdown.tensorflow.shapes.inference import Place
 
 ARGUMENT, RESULT = -1, -2
 
+QUOTIENTS = ("Div", "DivNoNan", "RealDiv")
+
 
 class Origin(NamedTuple):
     """What an op was read from: a node, or (with `node` ARGUMENT or RESULT) an end of a function's signature."""
@@ -106,8 +108,17 @@ class Draft:
     def graph(self, shapes: Sequence[Shape], work: Sequence[int], contracts: Sequence[bool]) -> Graph:
         """The finished Graph."""
         tensors = tuple(
-            Tensor(name, maker, tuple(consumers), folds, constant)
-            for (name, maker, folds, constant), consumers in zip(self._tensors, self._consumers, strict=True)
+            Tensor(name, maker, tuple(consumers), folds, constant and constant._replace(divides=self._divides(uses)))
+            for (name, maker, folds, constant), consumers, uses in zip(
+                self._tensors, self._consumers, self.uses, strict=True
+            )
         )
         ops, sites, ties, flows = tuple(self.ops), tuple(self.sites), tuple(self.ties), tuple(self.flows)
         return Graph(ops, sites, tensors, ties, flows, shapes, work, contracts)
+
+    def _divides(self, uses: Sequence[Use]) -> bool:
+        """Whether every reader of a value divides by it."""
+        return all(
+            use.node >= 0 and use.position == 1 and self.chapters[use.body].body.nodes[use.node].op in QUOTIENTS
+            for use in uses
+        )
