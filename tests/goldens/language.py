@@ -13,7 +13,7 @@ shape h 32 64                 the shape of the output of h; ? is an unknown dime
 compiled                      all ops are compiled by XLA
 work h 1000                   the number of operations of the product h
 outer h                       h is a product that sums over nothing
-constant c -1e9               c holds these numbers in every run
+constant c -1e9               c holds these numbers in every run; `divisor` if its readers divide by them
 deny name=enc                 an override; likewise allow, infer, clear, keep
 """
 
@@ -115,10 +115,10 @@ class Script:
         """Note products that sum over nothing."""
         self.outer.update(rest.split())
 
-    def note_constant(self, _verb: str, rest: str) -> None:
-        """Note the numbers of a constant."""
+    def note_constant(self, verb: str, rest: str) -> None:
+        """Note the numbers of a constant, and whether its readers divide by it."""
         name, *numbers = rest.split()
-        self.constants[full(name)] = described(np.array(numbers, np.float32))
+        self.constants[full(name)] = described(np.array(numbers, np.float32))._replace(divides=verb == "divisor")
 
     def compile(self, _verb: str, _rest: str) -> None:
         """Let all ops be compiled."""
@@ -143,7 +143,7 @@ verbs: dict[str, Callable[[Script, str, str], None]] = {
     "compiled": Script.compile,
     "work": Script.note_work,
     "outer": Script.note_outer,
-    "constant": Script.note_constant,
+    **dict.fromkeys(("constant", "divisor"), Script.note_constant),
 }
 
 

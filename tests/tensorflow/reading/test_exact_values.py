@@ -9,6 +9,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from tests.tensorflow.graph_kit import graph_of, out, x
 from tests.tensorflow.reading.exact_layers import (
     ANGLES,
     Identity,
@@ -20,6 +21,7 @@ from tests.tensorflow.reading.exact_layers import (
 )
 
 import mixdown
+from mixdown import rewrite_graph_def
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -280,3 +282,41 @@ def test_the_rotary_embedding_of_keras_hub_is_as_exact_as_under_keras_policy() -
     for low, jit in product(LOWS, (False, True)):
         ours, theirs = errors(layers, values, want, low, jit=jit)
         assert (ours <= 1.2 * theirs).all()
+
+
+@pytest.mark.parametrize(("operation", "low_sum"), [(tf.divide, True), (tf.multiply, False)])
+def test_a_sum_with_a_quotient_by_a_large_constant_is_16_bit_and_right_at_the_edge_of_the_range(
+    operation: Callable[..., Any], *, low_sum: bool
+) -> None:
+    """As in the gradient of a mean over 131,072 numbers; a product with that constant is beyond float16."""
+    edge = 60_000.0  # the largest float16 number is 65,504
+
+    def step(values: Any, eye: Any) -> Any:
+        made = tf.matmul(values, eye)
+        added = tf.add_n([made, operation(made, tf.constant(131_072.0)), made / -2.0], name="added")
+        return tf.matmul(tf.matmul(added, eye), eye) + tf.reduce_sum(tf.matmul(added, eye)) * 0.0
+
+    values, eye = np.full((512, 512), edge, np.float32), np.eye(512, dtype=np.float32)
+    compiled = tf.function(step, jit_compile=True, autograph=False)
+    why = mixdown.explain(compiled, values, eye, policy=policy("float16")).why("added")
+    assert ("float16" in why.splitlines()[0]) is low_sum, why
+    if low_sum:
+        np.testing.assert_allclose(run(step, values, eye, low="float16", jit=True), edge / 2, rtol=2**-10)
+
+
+@pytest.mark.parametrize(
+    ("build", "divides"),
+    [
+        (lambda x, c: x / c, True),
+        (lambda x, c: c / x, False),
+        (lambda x, c: x * c, False),
+        (lambda x, c: x / c + c, False),
+        (lambda x, c: tf.math.divide_no_nan(x, c) / c, True),
+    ],
+)
+def test_a_constant_knows_whether_all_its_readers_divide_by_it(build: Callable[..., Any], *, divides: bool) -> None:
+    def make() -> None:
+        out(build(x(), tf.constant(131_072.0)))
+
+    result = rewrite_graph_def(graph_of(make), ["out"], policy=policy("float16"))
+    assert [tensor.constant.divides for tensor in result.plan.graph.tensors if tensor.constant] == [divides]
