@@ -266,7 +266,30 @@ class PolicyView:
         return {site for site in self.sites_of(Category.INFER) if self.graph.kinds[site] in self.traits.saturating}
 
     @cached_property
-    def only_checked(self) -> set[int]:
+    def computing(self) -> list[bool]:
+        """Per site, whether it does arithmetic or moves values within a function, and rounds only if it is low."""
+        plain = (Role.PLAIN, Role.DERIVATIVE)
+        return [
+            site.role in plain and category is not Category.ALLOW
+            for site, category in zip(self.graph.sites, self.categories, strict=True)
+        ]
+
+    @cached_property
+    def onward(self) -> list[list[int]]:
+        """Per site, the computing sites in which its rounding may be felt.
+
+        A backward pass is not entered: what it takes of a forward pass is a factor of a derivative, no part of a sum.
+        Nor is what is only looked at for Inf and NaN: digits do not matter there.
+        """
+        forward = [its and site not in self._only_checked for site, its in enumerate(self.computing)]
+        backward = [site.role is Role.DERIVATIVE for site in self.graph.sites]
+        return [
+            [site for site in after if forward[site] and (here or not backward[site])]
+            for here, after in zip(backward, self.graph.successors, strict=True)
+        ]
+
+    @cached_property
+    def _only_checked(self) -> set[int]:
         """The sites whose results are only looked at for Inf and NaN, as loss scaling does."""
         graph, checks = self.graph, self.traits.finite_checks
         found = {site for site, kind in enumerate(graph.kinds) if kind in checks}
