@@ -52,6 +52,18 @@ class PolicyView:
     @cached_property
     def _listed(self) -> list[Category]:
         """The category of every site by its kind."""
+        out = list(self._by_kind)
+        for site in self._last_sums:
+            out[site] = self.policy.at_level(Category.INFER)
+        for site in self.bounded:
+            out[site] = Category.BARRIER
+        for site in self.outer:
+            out[site] = self.policy.at_level(Category.INFER)
+        return out
+
+    @cached_property
+    def _by_kind(self) -> list[Category]:
+        """The same, whatever stands around a site."""
         listed, ops = self.policy.categories(), self.graph.ops
         barrier, clear, conduit = Category.BARRIER, Category.CLEAR, Role.CONDUIT
         out = [
@@ -62,15 +74,10 @@ class PolicyView:
         ]
         for site, category in self._listed_sites():
             out[site] = category
-        for site in self._last_sums(out):
-            out[site] = self.policy.at_level(Category.INFER)
-        for site in self.bounded:
-            out[site] = barrier
-        for site in self.outer:
-            out[site] = self.policy.at_level(Category.INFER)
         return out
 
-    def _last_sums(self, categories: Sequence[Category]) -> list[int]:
+    @cached_property
+    def _last_sums(self) -> list[int]:
         """Sums of derivatives that products read too, but that none depends on: gradients of biases, rounded once."""
         graph, kinds = self.graph, self.graph.kinds
         sums = [
@@ -82,8 +89,8 @@ class PolicyView:
         ]
         if not sums:
             return []
-        products = [site for site, its in enumerate(categories) if its is Category.ALLOW]
-        used = walk(products, graph.dependencies, [True] * len(categories))
+        products = [site for site, its in enumerate(self._by_kind) if its is Category.ALLOW]
+        used = walk(products, graph.dependencies, [True] * len(kinds))
         passing = [kind in self.traits.passes for kind in kinds]
         read = {
             s for site in (*products, *walk(products, graph.predecessors, passing)) for s in graph.predecessors[site]
@@ -218,7 +225,15 @@ class PolicyView:
             if self.graph.ops[site.op].compiled and self.supports[index] and self.categories[index] is Category.CLEAR
         }
         sums = self._sums_for([site for site in self.sites_of(Category.ALLOW) if self.supports[site]])
-        return (moved | sums | self.outer) - self._spoilt
+        return (moved | sums | self._last_sums_of_small | self.outer) - self._spoilt
+
+    @cached_property
+    def _last_sums_of_small(self) -> set[int]:
+        """Last sums that follow no denied op but those that may make too small numbers."""
+        exact = self.exact
+        others = [s for s in self.sites_of(Category.DENY) if not (s in exact and exact[s].is_small)]
+        tainted = walk(others, self.graph.successors, self.mask(Category.INFER, Category.CLEAR))
+        return {site for site in self._last_sums if site not in tainted}
 
     @property
     def _ends_taint(self) -> bool:
@@ -254,6 +269,8 @@ class PolicyView:
         made = {site: need.is_small for site, need in self.exact.items() if need.category is Category.DENY}
         soft, onward = self.mask(Category.INFER, Category.CLEAR), self.graph.successors
         still = [its and kind not in self.traits.absorbs for its, kind in zip(soft, self.graph.kinds, strict=True)]
+        for site in self._last_sums:  # products round the same values
+            still[site] = False
         small, large = (
             walk([s for s in made if made[s] is is_small], onward, still if is_small else soft)
             for is_small in (True, False)

@@ -71,7 +71,7 @@ def kind_of(equation: Any) -> str:
     name = str(equation.primitive.name)
     if name == "integer_pow":
         return SMALL_POWERS.get(equation.params["y"], "pow")
-    if name == "div" and is_literal(equation.invars[0]):
+    if name == "div" and is_literal(equation.invars[0]) and not is_literal(equation.invars[1]):
         return "reciprocal"
     if name == "reduce_sum" and all(equation.invars[0].aval.shape[axis] == 1 for axis in equation.params["axes"]):
         return "reshape"
