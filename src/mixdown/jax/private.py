@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -57,7 +57,7 @@ class AsTraced:
     def __init__(self, equation: Any) -> None:
         user_context = _found("jax._src.source_info_util", "user_context")
         current = _found("jax._src.source_info_util", "current_name_stack")
-        self._named: AbstractContextManager[None] = nullcontext()
+        self._named: Any = nullcontext()
         if user_context is not None and current is not None:
             info = equation.source_info
             self._named = user_context(info.traceback, name_stack=current() + info.name_stack)
