@@ -74,6 +74,30 @@ def test_the_reason_names_the_constant() -> None:
     assert "it reads the constant -1e+09, which float16 turns into -Inf" in choice.sites[0].reason
 
 
+def test_the_gradient_of_a_bias_is_read_as_products_round_it_behind_a_mean_of_many() -> None:
+    def step(w: Any, b: Any, x: Any) -> Any:
+        return jax.grad(lambda w, b: jnp.mean((x @ w + b) ** 2), (0, 1))(w, b)
+
+    arguments = jnp.ones((64, 256)), jnp.zeros(256), jnp.ones((512, 64))  # a mean of more than float16's largest number
+    made = mixed.rewritten_jaxpr(step, *arguments, policy=HALF)
+    total, *_ = [each for each in equations(made.jaxpr) if each.primitive.name == "reduce_sum"]
+    assert str(total.invars[0].aval.dtype) == "float16"
+
+
+def test_gelus_in_float16_and_their_gradients_survive_cubes_that_overflow() -> None:
+    def network(w: Any, x: Any) -> Any:
+        for _ in range(4):
+            x = jax.nn.gelu(x @ w)
+        return jnp.sum(x @ w / 64)
+
+    w, x = jnp.eye(16), jnp.linspace(-60, 60, 16 * 16).reshape(16, 16)  # the cube of 41 is Inf
+    made = mixed.rewritten_jaxpr(network, w, x, policy=HALF)
+    cubes = [each for each in equations(made.jaxpr) if each.primitive.name == "integer_pow"]
+    assert [str(cube.invars[0].aval.dtype) for cube in cubes] == ["float16"] * 4
+    got, want = (jax.jit(jax.grad(each))(w, x) for each in (mixed.rewrite(network, HALF), network))
+    assert float(jnp.max(jnp.abs(got - want))) <= 0.01 * float(jnp.max(jnp.abs(want)))
+
+
 def test_positions_are_whole_numbers() -> None:
     def rotary(w: Any, x: Any) -> Any:
         angles = jnp.arange(4096.0)[:, None] * 10000.0 ** (-jnp.arange(8.0) / 8)

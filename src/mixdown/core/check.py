@@ -13,55 +13,57 @@ from mixdown.core.paint import Paint
 from mixdown.core.policy_view import PolicyView
 from mixdown.rules import Category
 
-Law = Callable[["PolicyView", "Sequence[Paint]"], list[int]]
+Law = Callable[["PolicyView", "Sequence[int]"], list[int]]
+"""Given the low sites, returns those of them that break it."""
 
 
-def low_is_defined(view: PolicyView, paints: Sequence[Paint]) -> list[int]:
+def low_is_defined(view: PolicyView, low: Sequence[int]) -> list[int]:
     """The op is defined for the low dtype."""
-    return [site for site in _low(paints) if not view.graph.sites[site].legal]
+    return [site for site in low if not view.graph.sites[site].legal]
 
 
-def low_has_a_kernel(view: PolicyView, paints: Sequence[Paint]) -> list[int]:
+def low_has_a_kernel(view: PolicyView, low: Sequence[int]) -> list[int]:
     """The device has a kernel for the low dtype."""
-    return [site for site in _low(paints) if not view.graph.sites[site].kernel]
+    return [site for site in low if not view.graph.sites[site].kernel]
 
 
-def frozen_ops_are_full(view: PolicyView, paints: Sequence[Paint]) -> list[int]:
+def frozen_ops_are_full(view: PolicyView, low: Sequence[int]) -> list[int]:
     """An op that must keep its types keeps them."""
     ops, sites = view.graph.ops, view.graph.sites
-    return [site for site in _low(paints) if ops[sites[site].op].frozen is not None]
+    return [site for site in low if ops[sites[site].op].frozen is not None]
 
 
-def denied_ops_are_full(view: PolicyView, paints: Sequence[Paint]) -> list[int]:
+def denied_ops_are_full(view: PolicyView, low: Sequence[int]) -> list[int]:
     """A deny op is never low."""
-    return [site for site in _low(paints) if view.categories[site] is Category.DENY]
+    return [site for site in low if view.categories[site] is Category.DENY]
 
 
-def unlisted_ops_are_full(view: PolicyView, paints: Sequence[Paint]) -> list[int]:
+def unlisted_ops_are_full(view: PolicyView, low: Sequence[int]) -> list[int]:
     """An op on no list is never low, unless a tie or an existing cast makes it."""
     excused = {site for tie in view.graph.ties for site in (*tie.sites, *tie.followers)}
     return [
         site
-        for site in _low(paints)
+        for site in low
         if view.categories[site] is Category.BARRIER
         and site not in excused
         and view.graph.sites[site].role is not Role.CONVERSION
     ]
 
 
-def exact_values_are_full(view: PolicyView, paints: Sequence[Paint]) -> list[int]:
+def exact_values_are_full(view: PolicyView, low: Sequence[int]) -> list[int]:
     """What 16 bits would ruin stays full, unless the user said otherwise."""
-    return [site for site in view.exact if paints[site] is Paint.LOW and site in view.kept]
+    return [site for site in low if site in view.exact and site in view.kept]
 
 
-def ties_agree(view: PolicyView, paints: Sequence[Paint]) -> list[int]:
+def ties_agree(view: PolicyView, low: Sequence[int]) -> list[int]:
     """Tied sites have one paint, and the full one if the tie is frozen."""
     out: list[int] = []
+    known = set(low)
     for tie in view.graph.ties:
         everyone = (*tie.sites, *tie.followers)
-        low = [site for site in everyone if paints[site] is Paint.LOW]
-        if len(low) not in (0, len(everyone)) or (low and tie.frozen is not None):
-            out.extend(low)
+        tied = [site for site in everyone if site in known]
+        if len(tied) not in (0, len(everyone)) or (tied and tie.frozen is not None):
+            out.extend(tied)
     return out
 
 
@@ -79,11 +81,8 @@ LAWS: dict[str, Law] = {
 def offenders(view: PolicyView, paints: Sequence[Paint]) -> dict[int, str]:
     """Every site that breaks a law, with the first law it breaks."""
     out: dict[int, str] = {}
+    low = [site for site, paint in enumerate(paints) if paint is Paint.LOW]
     for reason, law in LAWS.items():
-        for site in law(view, paints):
+        for site in law(view, low):
             out.setdefault(site, reason)
     return out
-
-
-def _low(paints: Sequence[Paint]) -> list[int]:
-    return [site for site, paint in enumerate(paints) if paint is Paint.LOW]

@@ -125,16 +125,18 @@ def _deciding_digits(
         for site, kind in enumerate(graph.kinds)
         if (kind in traits.digit_readers or graph.sites[site].role is Role.TRUNCATION) and site not in compared
     ]
-    passing = [_moves_or_scales(subject, site, constants) for site in range(len(graph.sites))]
     for site in readers:
-        if passing[site]:
+        if _moves_or_scales(subject, site, constants):
             yield site, Need(Category.BARRIER, f"{graph.kinds[site]} depends on every digit of what it reads")
     ends = {site: site for site in readers}
-    for site, after in walk(readers, graph.predecessors, passing).items():
-        ends[site] = ends[after]
-        reader = ends[site]
-        reason = f"`{graph.label(reader)}` ({graph.kinds[reader]}) depends on every digit of its result"
-        yield site, Need(Category.BARRIER, reason)
+    queue = list(readers)
+    for after in queue:
+        for site in graph.predecessors[after]:
+            if site not in ends and _moves_or_scales(subject, site, constants):
+                reader = ends[site] = ends[after]
+                queue.append(site)
+                reason = f"`{graph.label(reader)}` ({graph.kinds[reader]}) depends on every digit of its result"
+                yield site, Need(Category.BARRIER, reason)
 
 
 def _moves_or_scales(subject: Subject, site: int, constants: Collection[int]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -52,6 +53,20 @@ class PolicyView:
     @cached_property
     def _listed(self) -> list[Category]:
         """The category of every site by its kind."""
+        out = list(self._by_kind)
+        for site in self._last_sums:
+            out[site] = self.policy.at_level(Category.INFER)
+        for site in self.bounded:
+            out[site] = Category.BARRIER
+        for site in self._saturated_powers:
+            out[site] = self.policy.at_level(Category.INFER)
+        for site in self.outer:
+            out[site] = self.policy.at_level(Category.INFER)
+        return out
+
+    @cached_property
+    def _by_kind(self) -> list[Category]:
+        """The same, whatever stands around a site."""
         listed, ops = self.policy.categories(), self.graph.ops
         barrier, clear, conduit = Category.BARRIER, Category.CLEAR, Role.CONDUIT
         out = [
@@ -62,15 +77,10 @@ class PolicyView:
         ]
         for site, category in self._listed_sites():
             out[site] = category
-        for site in self._last_sums(out):
-            out[site] = self.policy.at_level(Category.INFER)
-        for site in self.bounded:
-            out[site] = barrier
-        for site in self.outer:
-            out[site] = self.policy.at_level(Category.INFER)
         return out
 
-    def _last_sums(self, categories: Sequence[Category]) -> list[int]:
+    @cached_property
+    def _last_sums(self) -> list[int]:
         """Sums of derivatives that products read too, but that none depends on: gradients of biases, rounded once."""
         graph, kinds = self.graph, self.graph.kinds
         sums = [
@@ -82,13 +92,42 @@ class PolicyView:
         ]
         if not sums:
             return []
-        products = [site for site, its in enumerate(categories) if its is Category.ALLOW]
-        used = walk(products, graph.dependencies, [True] * len(categories))
+        products = [site for site, its in enumerate(self._by_kind) if its is Category.ALLOW]
+        used = walk(products, graph.dependencies, [True] * len(kinds))
         passing = [kind in self.traits.passes for kind in kinds]
         read = {
             s for site in (*products, *walk(products, graph.predecessors, passing)) for s in graph.predecessors[site]
         }
         return [site for site in sums if site not in used and not read.isdisjoint(graph.predecessors[site])]
+
+    @cached_property
+    def _saturated_powers(self) -> list[int]:
+        """Denied powers that only saturating functions read, as in GELU: these make the same of Inf as of the power.
+
+        On the way there a power is added to other values, no powers, and scaled by constants: no NaN can come out.
+        """
+        graph, kinds, traits = self.graph, self.graph.kinds, self.traits
+        powers = [
+            site
+            for site, kind in enumerate(kinds)
+            if kind in traits.powers and kind not in self._named and self._by_kind[site] is Category.DENY
+        ]
+        constants = {tensor.site for tensor in graph.tensors if tensor.folds} if powers else set()
+        passes = [kind in traits.sums or kind in traits.scales for kind in kinds] if powers else []
+        spans = {site: {site, *walk([site], graph.successors, passes)} for site in powers}
+        often = Counter(s for span in spans.values() for s in span)
+        out = []
+        for site, span in spans.items():
+            ends = {after for s in span for after in graph.successors[s]} - span
+            others = {s: [before for before in graph.predecessors[s] if before not in span] for s in span - {site}}
+            if (
+                all(graph.successors[s] and often[s] == 1 for s in span)
+                and all(kinds[s] in traits.saturating for s in ends)
+                and all(len(graph.predecessors[s]) == len(its) + 1 for s, its in others.items())
+                and all(constants.issuperset(its) for s, its in others.items() if kinds[s] in traits.scales)
+            ):
+                out.append(site)
+        return out
 
     @cached_property
     def _named(self) -> set[str]:
@@ -218,7 +257,15 @@ class PolicyView:
             if self.graph.ops[site.op].compiled and self.supports[index] and self.categories[index] is Category.CLEAR
         }
         sums = self._sums_for([site for site in self.sites_of(Category.ALLOW) if self.supports[site]])
-        return (moved | sums | self.outer) - self._spoilt
+        return (moved | sums | self._last_sums_of_small | self.outer) - self._spoilt
+
+    @cached_property
+    def _last_sums_of_small(self) -> set[int]:
+        """Last sums that follow no denied op but those that may make too small numbers."""
+        exact = self.exact
+        others = [s for s in self.sites_of(Category.DENY) if not (s in exact and exact[s].is_small)]
+        tainted = walk(others, self.graph.successors, self.mask(Category.INFER, Category.CLEAR))
+        return {site for site in self._last_sums if site not in tainted}
 
     @property
     def _ends_taint(self) -> bool:
@@ -259,6 +306,8 @@ class PolicyView:
         made = {site: need.is_small for site, need in self.exact.items() if need.category is Category.DENY}
         soft, onward = self.mask(Category.INFER, Category.CLEAR), self.graph.successors
         still = [its and kind not in self.traits.absorbs for its, kind in zip(soft, self.graph.kinds, strict=True)]
+        for site in self._last_sums:  # products round the same values
+            still[site] = False
         small, large = (
             walk([s for s in made if made[s] is is_small], onward, still if is_small else soft)
             for is_small in (True, False)
@@ -283,7 +332,30 @@ class PolicyView:
         return {site for site in self.sites_of(Category.INFER) if self.graph.kinds[site] in self.traits.saturating}
 
     @cached_property
-    def only_checked(self) -> set[int]:
+    def computing(self) -> list[bool]:
+        """Per site, whether it does arithmetic or moves values within a function, and rounds only if it is low."""
+        plain = (Role.PLAIN, Role.DERIVATIVE)
+        return [
+            site.role in plain and category is not Category.ALLOW
+            for site, category in zip(self.graph.sites, self.categories, strict=True)
+        ]
+
+    @cached_property
+    def onward(self) -> list[list[int]]:
+        """Per site, the computing sites in which its rounding may be felt.
+
+        A backward pass is not entered: what it takes of a forward pass is a factor of a derivative, no part of a sum.
+        Nor is what is only looked at for Inf and NaN: digits do not matter there.
+        """
+        forward = [its and site not in self._only_checked for site, its in enumerate(self.computing)]
+        backward = [site.role is Role.DERIVATIVE for site in self.graph.sites]
+        return [
+            [site for site in after if forward[site] and (here or not backward[site])]
+            for here, after in zip(backward, self.graph.successors, strict=True)
+        ]
+
+    @cached_property
+    def _only_checked(self) -> set[int]:
         """The sites whose results are only looked at for Inf and NaN, as loss scaling does."""
         graph, checks = self.graph, self.traits.finite_checks
         found = {site for site, kind in enumerate(graph.kinds) if kind in checks}

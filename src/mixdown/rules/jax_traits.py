@@ -53,6 +53,7 @@ TRAITS = Traits(
     scales=kinds("div mul reciprocal"),
     whole=kinds("add add_any mul sub"),
     saturating=kinds("erf erfc logistic tanh"),
+    powers=kinds("integer_pow"),
     divides=kinds("div"),  # a constant that is divided is read as `reciprocal`
     absorbs=kinds("add add_any sub"),
     digit_readers=kinds("ceil cos eq floor ne nextafter rem round sin tan"),

@@ -55,6 +55,7 @@ TRAITS = Traits(
     scales=kinds("Div DivNoNan Inv Mul MulNoNan RealDiv Reciprocal"),
     whole=kinds("Add AddN AddV2 FloorDiv Mul Prod Sub"),
     saturating=frozenset(),  # TensorFlow's lists know of none
+    powers=frozenset(),
     divides=frozenset(),  # a constant may as well be divided: `tensorflow/reading/builder.py` tells
     absorbs=kinds("Add AddN AddV2 Sub"),
     digit_readers=kinds("""

@@ -7,7 +7,7 @@ takes an auxiliary vertex per direction. Of equally cheap assignments the one wi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain, pairwise
 from typing import NamedTuple
 
@@ -51,11 +51,9 @@ def cut(view: PolicyView, canvas: Canvas) -> Strokes:
         if not problem.vertices:
             return refused
         side = problem.solve().source_side
-        low = {site: vertex in side for site, vertex in problem.vertices.items()}
-        final: Canvas = [
-            (Paint.LOW if low[site] else Paint.FULL) if site in problem.vertices else paint or Paint.FULL
-            for site, paint in enumerate(settled)
-        ]
+        final: Canvas = [paint or Paint.FULL for paint in settled]
+        for site, vertex in problem.vertices.items():
+            final[site] = Paint.LOW if vertex in side else Paint.FULL
         faults = meet(view, final)
         faults |= dict.fromkeys(rounding_conduits(view, final), Stroke(Paint.FULL, "conduit_rounding"))
         faults |= dict.fromkeys(_unconnected(view, final), Stroke(Paint.FULL, "alone"))
@@ -65,7 +63,7 @@ def cut(view: PolicyView, canvas: Canvas) -> Strokes:
     causes = _causes(view, problem, final)
     margin = problem.margin(final)
     decided = {
-        site: Stroke(Paint.LOW if low[site] else Paint.FULL, "cut", causes.get(site, ()), margin[vertex])
+        site: Stroke(Paint.LOW if vertex in side else Paint.FULL, "cut", causes.get(site, ()), margin[vertex])
         for site, vertex in problem.vertices.items()
     }
     return decided | refused
@@ -96,13 +94,13 @@ class Problem:
 
     def _edges(self) -> list[Edge]:
         """Every tensor between two vertices of which one at least is free."""
-        of = self._of
+        of, tensors = self._of, self.view.graph.tensors
         out: list[Edge] = []
         for index in self.prices.near(self.vertices):
-            tensor = self.view.graph.tensors[index]
+            tensor = tensors[index]
             maker = of[tensor.site]
-            readers = {of[site] for site in self.prices.concerned(index)} - {maker}
-            if readers and (maker > SINK or max(readers) > SINK):
+            readers = [of[site] for site in tensor.consumers]
+            if readers and max(maker, *readers) > SINK and (readers[0] != maker or len(set(readers)) > 1):
                 out.extend(self._bonds(index, tensor, maker))
         # A rounded maximum is not found again among exact values: what compares the two must be low if it is.
         pairs = [(one, other) for one, other in self.view.selections_compared if one in self.vertices]
@@ -116,7 +114,10 @@ class Problem:
             if readers := self._vertices(bond.readers, maker):
                 yield Edge(maker, readers, bond.price, only_down=bond.only_down)
 
-    def _vertices(self, sites: Iterable[int], apart_from: int) -> tuple[int, ...]:
+    def _vertices(self, sites: Sequence[int], apart_from: int) -> tuple[int, ...]:
+        if len(sites) == 1:
+            vertex = self._of[sites[0]]
+            return () if vertex == apart_from else (vertex,)
         return tuple(sorted({self._of[site] for site in sites} - {apart_from}))
 
     def solve(self) -> Cut:
@@ -132,8 +133,11 @@ class Problem:
 
     def _connect(self, edge: Edge) -> None:
         """Make a cast cost its price: down if a reader stays full behind a low maker, up the other way round."""
-        down = ALWAYS if edge.must_agree else edge.cost
-        if edge.maker != SINK and down and not edge.only_down:
+        down = ALWAYS if edge.must_agree else 0 if edge.only_down else edge.cost
+        if len(edge.readers) == 1:
+            self.network.add_arc(edge.maker, edge.readers[0], down, edge.cost)
+            return
+        if edge.maker != SINK and down:
             self._one_price(edge.maker, [reader for reader in edge.readers if reader != SOURCE], down, SINK)
         if edge.maker != SOURCE and edge.cost:
             self._one_price(edge.maker, [reader for reader in edge.readers if reader != SINK], edge.cost, SOURCE)
@@ -232,11 +236,11 @@ def _unconnected(view: PolicyView, final: Canvas) -> set[int]:
             links[one].append(other)
             links[other].append(one)
     roots = [site for site in view.sites_of(Category.ALLOW) if low[site]]
-    for tensor in view.graph.tensors:
-        sums = [site for site in tensor.consumers if low[site] and view.graph.kinds[site] in view.traits.accumulated]
-        for root in tensor.consumers if sums else ():
+    for total in [site for site in sites if view.graph.kinds[site] in view.traits.accumulated]:
+        readers = (site for index in view.graph.touched[total] for site in view.graph.tensors[index].consumers)
+        for root in readers:
             if low[root] and view.categories[root] is Category.ALLOW:
-                links[root] = links[root] + sums
+                links[root].append(total)
     for site in sites:
         if view.graph.sites[site].role is Role.CONVERSION:
             links[site] = []

@@ -35,10 +35,11 @@ class Network:
 
     def add_arc(self, tail: int, head: int, capacity: int, back: int = 0) -> None:
         """Let `capacity` flow from tail to head, and `back` the other way."""
-        for here, there, room in ((tail, head, capacity), (head, tail, back)):
-            self._arcs[here].append(len(self._heads))
-            self._heads.append(there)
-            self._room.append(room)
+        first = len(self._heads)
+        self._arcs[tail].append(first)
+        self._arcs[head].append(first + 1)
+        self._heads += (head, tail)
+        self._room += (capacity, back)
 
     def minimum_cut(self) -> Cut:
         """The cheapest cut; of equally cheap ones, that with the fewest vertices on the source's side."""
@@ -49,14 +50,16 @@ class Network:
 
     def _levels(self) -> list[int]:
         """Per vertex, its distance from the source along arcs with room, -1 if there is no way."""
+        heads, room, arcs = self._heads, self._room, self._arcs
         levels = [-1] * self.size
         levels[SOURCE] = 0
         queue = [SOURCE]
         for here in queue:
-            for arc in self._arcs[here]:
-                there = self._heads[arc]
-                if levels[there] < 0 and self._room[arc]:
-                    levels[there] = levels[here] + 1
+            onward = levels[here] + 1
+            for arc in arcs[here]:
+                there = heads[arc]
+                if levels[there] < 0 and room[arc]:
+                    levels[there] = onward
                     queue.append(there)
         return levels
 
@@ -87,8 +90,9 @@ class Network:
 
     def _send(self, path: list[int]) -> int:
         """Fill a way to the sink; returns how much it took."""
-        least = min(self._room[arc] for arc in path)
+        room = self._room
+        least = min([room[arc] for arc in path])
         for arc in path:
-            self._room[arc] -= least
-            self._room[arc ^ 1] += least
+            room[arc] -= least
+            room[arc ^ 1] += least
         return least

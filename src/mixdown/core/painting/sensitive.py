@@ -5,12 +5,9 @@ Both say nothing about bytes: a compiler fuses what they keep full with what rea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-
-from mixdown.core.graph import Role
+from mixdown.core.graph import Role, Tensor
 from mixdown.core.paint import Canvas, Paint, Stroke, Strokes
 from mixdown.core.policy_view import PolicyView
-from mixdown.rules import Category
 
 FARTHEST = 200
 """So many sites are looked at to see whether two readers of a value meet again; if more lie between, they do."""
@@ -29,7 +26,7 @@ def guard(view: PolicyView, canvas: Canvas) -> Strokes:
     strokes: Strokes = {}
     for here in queue:
         for site in graph.predecessors[here]:
-            if site in full or canvas[site] is not None or kinds[site] not in plain or not _computes(view, site):
+            if site in full or canvas[site] is not None or kinds[site] not in plain or not view.computing[site]:
                 continue
             if all(after in full or canvas[after] is Paint.FULL for after in graph.successors[site]):
                 full.add(site)
@@ -48,58 +45,48 @@ def meet(view: PolicyView, canvas: Canvas) -> Strokes:
         return {}
     graph, painted = view.graph, list(canvas)
     strokes: Strokes = {}
-    queue = [index for index in range(len(graph.tensors)) if _is_shared(view, index)]
-    for index in queue:
-        for site, cause in split_readers(view, painted, graph.tensors[index].consumers).items():
+    # Weights and constants are not computed: they are rounded wherever that pays.
+    computed = [site.role is not Role.VARIABLE_READ for site in graph.sites]
+    queue = [tensor for tensor in graph.tensors if len(tensor.consumers) > 1 and computed[tensor.site]]
+    for tensor in queue:
+        for site, cause in _split_readers(view, painted, tensor).items():
             painted[site] = Paint.FULL
             strokes[site] = Stroke(Paint.FULL, "meet", (cause,))
-            queue.extend(index for index in graph.touched[site] if _is_shared(view, index))
+            touched = [graph.tensors[index] for index in graph.touched[site]]
+            queue.extend(tensor for tensor in touched if computed[tensor.site])
     return strokes
 
 
-def _is_shared(view: PolicyView, index: int) -> bool:
-    """Whether several sites read a value that was computed: weights and constants are rounded wherever that pays."""
-    tensor = view.graph.tensors[index]
-    return len(tensor.consumers) > 1 and view.graph.sites[tensor.site].role is not Role.VARIABLE_READ
-
-
-def split_readers(view: PolicyView, canvas: Sequence[Paint | None], readers: Iterable[int]) -> dict[int, int]:
+def _split_readers(view: PolicyView, canvas: Canvas, tensor: Tensor) -> dict[int, int]:
     """The readers of a value that are not full although one that they meet again is, with that one."""
-    readers = set(readers)
-    full = [site for site in readers if canvas[site] is Paint.FULL and _computes(view, site)]
-    others = [site for site in readers if canvas[site] is not Paint.FULL and _computes(view, site)]
+    readers = [site for site in set(tensor.consumers) if view.computing[site]]
+    full = [site for site in readers if canvas[site] is Paint.FULL]
+    others = [site for site in readers if canvas[site] is not Paint.FULL]
     if not full or not others:
         return {}
-    beyond = _onward(view, full, lambda site: canvas[site] is Paint.FULL)
+    beyond = _reached(view, full, canvas)
     found = {}
     for site in sorted(others):
-        reached = _onward(view, [site], lambda _: True)
+        reached = _reached(view, [site])
         if any(canvas[here] is Paint.FULL for here in reached & beyond) or min(len(reached), len(beyond)) >= FARTHEST:
             found[site] = min(full)
     return found
 
 
-def _onward(view: PolicyView, sites: list[int], enter: Callable[[int], bool]) -> set[int]:
+def _reached(view: PolicyView, sites: list[int], full_on: Canvas | None = None) -> set[int]:
     """These sites and what they reach without passing an allow op or leaving the function.
 
-    A backward pass is not entered: what it takes of a forward pass is a factor of a derivative, not a part of a sum.
-    Nor is what is only looked at for Inf and NaN: digits do not matter there.
+    Args:
+        view: the graph.
+        sites: where to begin.
+        full_on: the canvas on which all that is reached must be full, None if it need not be.
     """
-    queue, seen, its = list(sites), set(sites), view.graph.sites
+    queue, seen = list(sites), set(sites)
     for here in queue:
         if len(seen) >= FARTHEST:
             break
-        for site in view.graph.successors[here]:
-            enters_backward = its[site].role is Role.DERIVATIVE and its[here].role is not Role.DERIVATIVE
-            if site in seen or enters_backward or site in view.only_checked:
-                continue
-            if _computes(view, site) and enter(site):
+        for site in view.onward[here]:
+            if site not in seen and (full_on is None or full_on[site] is Paint.FULL):
                 seen.add(site)
                 queue.append(site)
     return seen
-
-
-def _computes(view: PolicyView, site: int) -> bool:
-    """Whether a site does arithmetic or moves values within a function, and rounds only if it is low."""
-    role = view.graph.sites[site].role
-    return role in (Role.PLAIN, Role.DERIVATIVE) and view.categories[site] is not Category.ALLOW

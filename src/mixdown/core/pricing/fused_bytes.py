@@ -7,7 +7,7 @@ anyway, stays float32: that keeps the compiler from making the others read it to
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from functools import cached_property
 
 from mixdown.core.graph import Graph
@@ -35,6 +35,8 @@ class FusedPrices(Prices):
     ) -> None:
         super().__init__(graph, traits)
         self._kinds = graph.kinds
+        self._savings: dict[int, int] = {}
+        self._bonds: dict[int, list[Bond]] = {}
         self._products = {s for s, its in enumerate(categories) if its is Category.ALLOW and supports[s]}
         self._free = free
         compiled = [graph.ops[site.op].compiled for site in graph.sites]
@@ -57,12 +59,25 @@ class FusedPrices(Prices):
         """The same in float32."""
         return self._stored(site)[1] if self._fused[site] else 2 * super().low(site)
 
+    def saving(self, site: int) -> int:
+        """What the op saves by 16 bits; asked for in each attempt of the cut."""
+        if site not in self._savings:
+            self._savings[site] = super().saving(site)
+        return self._savings[site]
+
     def bonds(self, tensor: int) -> list[Bond]:
         """What it costs if a value and its readers have different paints: kernels take casts in."""
+        if tensor not in self._bonds:
+            self._bonds[tensor] = self._find_bonds(tensor)
+        return self._bonds[tensor]
+
+    def _find_bonds(self, tensor: int) -> list[Bond]:
         made = self.graph.tensors[tensor]
         if not self._fused[made.site]:
             return super().bonds(tensor)
         needless = Bond(made.consumers, 2 * HINT)
+        if not any(self._has_special_bonds[site] for site in (made.site, *made.consumers)):
+            return [needless]
         # A table is cast as a whole.
         tables = [Bond((s,), self.cast(tensor)) for s in made.consumers if self._kinds[s] in self.traits.lookups]
         # A view shows what is stored: better the 16 bits that a product reads than the float32 behind them.
@@ -74,6 +89,12 @@ class FusedPrices(Prices):
             moved.append(Bond(made.consumers, 7 * HINT, only_down=True))
         return [needless, *tables, *shown, *moved]
 
+    @cached_property
+    def _has_special_bonds(self) -> list[bool]:
+        """Per site, whether there is more to say of what it makes or reads than that a cast is needless."""
+        special = self.traits.lookups | self.traits.moves
+        return [view or kind in special for view, kind in zip(self.fusion.views, self._kinds, strict=True)]
+
     def is_kept(self, tensor: int) -> bool:
         """Whether an element-wise value is stored, because computing it for each of its readers would cost more."""
         return self.fusion.values[tensor].stored
@@ -81,10 +102,6 @@ class FusedPrices(Prices):
     def pays_to_store(self, tensor: int) -> bool:
         """Whether to store a value in 16 bits moves fewer bytes than to compute it again for each of its readers."""
         return self.fusion.pays_to_store(tensor)
-
-    def concerned(self, tensor: int) -> Iterable[int]:
-        """The readers."""
-        return self.graph.tensors[tensor].consumers
 
     def _stored(self, site: int) -> tuple[int, int]:
         kind, fusion = self._kinds[site], self.fusion

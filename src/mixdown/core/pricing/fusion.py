@@ -4,18 +4,17 @@ Matrix products, convolutions and whatever else is not element-wise are kernels 
 An element-wise value is computed inside the kernels that read it. If there are several, each computes it again from the
 stored values behind it, unless it is cheaper to store it once: that depends on its dtype, on what these kernels read
 anyway, and on how much arithmetic it takes. So what is stored is found in rounds, each of which starts from what the
-one before found.
+one before found, and looks only at what that concerns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf
 
-from mixdown.core.graph import Graph, Role
-from mixdown.rules import Traits
+from mixdown.core.pricing.kernel_graph import Kernel, KernelGraph
 
 LOW_BYTES, FULL_BYTES = 2, 4
 ROUNDS = 3
@@ -31,143 +30,46 @@ WORTH_STORING = 2**16
 
 Sources = frozenset[int]
 """Stored tensors."""
-Kernel = tuple[int, int]
-"""A kernel: VALUE and what it makes; or, for reductions, their level and size, in which those in one kernel agree."""
-VALUE = -1
+NOTHING: Sources = frozenset()
+Kernels = dict[Kernel, Sources]
+"""Fused kernels that read a value, with what else they read."""
+NO_KERNELS: Kernels = {}
 
 
-@dataclass
+@dataclass(slots=True)
 class Value:
-    """A tensor as the compiler sees it."""
+    """A tensor as the compiler sees it. Its sets and its table are replaced, never changed."""
 
     sources: Sources  # the stored tensors it is computed from; itself, if it is stored
-    work: float = 0.0  # arithmetic to compute it from these, as the bytes an element that take as long to read
-    low: bool = False  # stored in 16 bits, if it is stored
-    stored: bool = True
-    libraries: set[int] = field(default_factory=set)  # sites that read it and run on their own
-    kernels: dict[Kernel, Sources] = field(default_factory=dict)  # fused kernels that read it, with what else they read
-
-    def add(self, kernel: Kernel, others: Sources) -> None:
-        """Note a kernel that reads it."""
-        if kernel in self.kernels or len(self.kernels) < MOST_KERNELS:
-            self.kernels[kernel] = self.kernels.get(kernel, frozenset()) | others
+    low: bool  # stored in 16 bits, if it is stored
+    stored: bool
+    work: float = 0.0  # arithmetic to compute it from its sources, as the bytes an element that take as long to read
+    libraries: Sources = NOTHING  # sites that read it and run on their own
+    kernels: Kernels = field(default_factory=lambda: NO_KERNELS)
 
 
 @dataclass(frozen=True)
-class Fusion:
-    """A graph, with the sizes of its tensors, as compiled."""
+class Fusion(KernelGraph):
+    """A graph as compiled."""
 
-    graph: Graph
-    traits: Traits
-    sizes: Sequence[int]
-    fused: Sequence[bool]
-    """Per site, whether the compiler handles it."""
-    products: Collection[int]
-    """The sites that are low because matrix products are."""
     free: Collection[int]
     """The sites that may be low."""
 
     @cached_property
     def values(self) -> list[Value]:
         """Every tensor as the compiler sees it."""
-        return self._found[0]
+        return self._settled.values
 
     @cached_property
     def prices(self) -> list[tuple[int, int] | None]:
         """Per tensor, what it costs in 16 bits and in float32; None if no choice of the compiler is in it."""
-        return self._found[1]
+        return self._settled.prices
 
     @cached_property
-    def _found(self) -> tuple[list[Value], list[tuple[int, int] | None]]:
-        tensors = self.graph.tensors
-        values = [
-            Value(frozenset((t,)), low=tensor.site in self.products, stored=not self._passes(tensor.site))
-            for t, tensor in enumerate(tensors)
-        ]
-        prices: list[tuple[int, int] | None] = [None] * len(tensors)
-        for _ in range(ROUNDS):
-            self._find_sources(values)
-            self._find_kernels(values)
-            for site in self.order:
-                if not (self.elementwise[site] and self.read[site]):
-                    continue
-                for t in self.made[site]:
-                    low, full = self._price(values, t, LOW_BYTES), self._price(values, t, FULL_BYTES)
-                    value = values[t]
-                    value.low = site in self.free and low[0] < full[0]
-                    value.stored = low[1] if value.low else full[1]
-                    prices[t] = low[0], full[0]
-        return values, prices
-
-    def _passes(self, site: int) -> bool:
-        return self.elementwise[site] or self.views[site]
-
-    def _find_sources(self, values: list[Value]) -> None:
-        """Work out, makers first, which stored tensors every value is computed from, and by how much arithmetic."""
-        for site in self.order:
-            inputs = self.read[site]
-            behind: Sources = frozenset().union(*(values[t].sources for t in inputs))
-            own = 0.0 if self.views[site] else self.traits.work(self.graph.kinds[site])
-            for t in self.made[site]:
-                value, size = values[t], self.sizes[t]
-                value.sources, value.work = frozenset((t,)), 0.0
-                if not self._passes(site):
-                    continue
-                value.work = own + sum(
-                    values[i].work for i in inputs if not values[i].stored and 2 * self.sizes[i] >= size
-                )
-                large = frozenset(source for source in behind if SMALL * self.sizes[source] >= size)
-                if not value.stored and large:
-                    value.sources = large
-
-    def _find_kernels(self, values: list[Value]) -> None:
-        """Work out, readers first, which kernels read every value, and what else these read."""
-        for site in reversed(self.order):
-            for t in self.made[site]:
-                value = values[t]
-                value.libraries, value.kernels = set(), {}
-                for reader in dict.fromkeys(self.graph.tensors[t].consumers):
-                    self._add_reader(values, t, reader)
-
-    def _add_reader(self, values: list[Value], t: int, reader: int) -> None:
-        value = values[t]
-        if self.graph.kinds[reader] in self.traits.looks_at_shapes:
-            return
-        others: Sources = frozenset().union(*(values[i].sources for i in self.read[reader] if i != t))
-        if self.reductions[reader]:
-            value.add((self.levels[reader], sum(self.sizes[made] for made in self.made[reader])), others)
-        elif not self._passes(reader):
-            value.libraries.add(reader)
-        for made in self.made[reader] if self._passes(reader) else ():
-            onward, is_view = values[made], self.views[reader]
-            if is_view:
-                value.libraries |= onward.libraries
-            ends = (onward.stored or onward.libraries) and not is_view
-            if ends or not self.graph.tensors[made].consumers:
-                value.add((VALUE, made), others)
-            if not (onward.stored and not is_view):
-                for kernel, more in onward.kernels.items():
-                    value.add(kernel, more | others)
-
-    def _price(self, values: list[Value], t: int, width: int) -> tuple[int, bool]:
-        """What a value costs if it is computed in a dtype of this width, and whether it is stored then."""
-        value, size, site = values[t], self.sizes[t], self.graph.tensors[t].site
-        fused, libraries = len(value.kernels), len(value.libraries)
-        if fused + (libraries > 0) <= 1:
-            return 0, False  # whoever reads it computes it
-        if self.is_epilogue(site):
-            return width * size * (1 + libraries + fused), True
-        behind = value.sources
-        if t in behind:
-            behind = frozenset().union(*(values[i].sources for i in self.read[site])) - {t}
-        read = self._bytes(values, behind)
-        again = sum(self._bytes(values, behind - others) + int(value.work * size) for others in value.kernels.values())
-        if libraries:  # these take 16 bits of it in any case
-            own = read + LOW_BYTES * size * (1 + libraries)
-            if width == LOW_BYTES:
-                return own + LOW_BYTES * size * fused, True
-            return min((own + again, False), (own + FULL_BYTES * size * (fused + 1), True))
-        return min((again, False), (read + width * size * (1 + fused), True))
+    def _settled(self) -> _Rounds:
+        rounds = _Rounds(self, self.free)
+        rounds.run()
+        return rounds
 
     def pays_to_store(self, t: int) -> bool:
         """Whether to store a sum in 16 bits moves fewer bytes than to compute it wherever it is read.
@@ -180,100 +82,230 @@ class Fusion:
             return False
         if not value.stored or not value.kernels or self.is_epilogue(site):
             return False
-        sources: Sources = frozenset().union(*(values[i].sources for i in self.read[site])) - {t}
+        sources = NOTHING.union(*(values[i].sources for i in self.read[site])) - {t}
         behind = frozenset(source for source in sources if not self._is_spread(source))
-        costs = [self._bytes(values, behind - others, size) for others in value.kernels.values()]
+        costs = [self._bytes(behind - others, size) for others in value.kernels.values()]
         read = LOW_BYTES * size * len(costs)
         if value.libraries:  # it is stored for them in any case, by a kernel that takes a single cheap reduction in
-            joins = len(costs) == 1 and all(level != VALUE for level, _ in value.kernels) and value.work < CHEAP
+            joins = len(costs) == 1 and max(value.kernels) < 0 and value.work < CHEAP
             return not joins and read < sum(costs)
-        return self._bytes(values, behind, size) + LOW_BYTES * size + read < sum(costs)
+        return self._bytes(behind, size) + LOW_BYTES * size + read < sum(costs)
 
     def _is_spread(self, t: int) -> bool:
         """Whether a value repeats small ones, which nobody stores."""
         site = self.graph.tensors[t].site
         return self.elementwise[site] and all(SMALL * self.sizes[i] < self.sizes[t] for i in self.read[site])
 
-    def _bytes(self, values: list[Value], tensors: Sources, most: float = inf) -> int:
+    def _bytes(self, tensors: Sources, most: float = inf) -> int:
         """What it takes to read these tensors, of each at most so many elements: a slice reads what it makes."""
+        values = self.values
         return sum(int(min(self.sizes[t], most)) * (LOW_BYTES if values[t].low else FULL_BYTES) for t in tensors)
 
-    def is_epilogue(self, site: int) -> bool:
-        """Whether a library call adds this bias itself, and then stores the sum: in float32, if that is asked for."""
-        kind, traits = self.graph.kinds[site], self.traits
-        if kind not in traits.epilogues and kind not in traits.sums:
-            return False
-        size = max(self.sizes[t] for t in self.made[site])
-        large = [t for t in self.read[site] if 2 * self.sizes[t] >= size]
-        return len(large) == 1 and self.graph.tensors[self._viewed(large[0])].site in self.products
 
-    def _viewed(self, t: int) -> int:
-        """The tensor that a chain of views shows."""
-        site = self.graph.tensors[t].site
-        while self.views[site] and self.read[site]:
-            t = self.read[site][0]
-            site = self.graph.tensors[t].site
-        return t
+class _Rounds:
+    """What is known of every value so far, and what of it has to be worked out again because something else changed."""
 
-    @cached_property
-    def elementwise(self) -> list[bool]:
-        """Per site, whether the compiler fuses it with its neighbours on both sides."""
-        kinds = self.traits.elementwise | self.traits.normalizations
-        return [its and kind in kinds for its, kind in zip(self.fused, self.graph.kinds, strict=True)]
+    def __init__(self, graph: KernelGraph, free: Collection[int]) -> None:
+        self._graph, self._free = graph, free
+        made, passes, tensors = graph.made, graph.passes, graph.graph.tensors
+        self._alone = [frozenset((t,)) for t in range(len(tensors))]
+        self.values = [
+            Value(alone, tensor.site in graph.products, not passes[tensor.site])
+            for alone, tensor in zip(self._alone, tensors, strict=True)
+        ]
+        self.prices: list[tuple[int, int] | None] = [None] * len(tensors)
+        self._forward = [(t, site) for site in graph.order if passes[site] for t in made[site]]
+        self._backward = [(t, site) for site in reversed(graph.order) for t in made[site]]
+        self._choices = [(t, site) for t, site in self._forward if graph.elementwise[site] and graph.read[site]]
+        self._unread = [not tensor.consumers for tensor in tensors]
+        self._priced_by: list[list[int]] = [[] for _ in tensors]  # per value, those that were priced by reading it
+        # Per value, whether its sources, the kernels that read it, and its price have to be found again.
+        self._old_sources, self._old_kernels, self._old_prices = ([True] * len(tensors) for _ in range(3))
+        self._epilogues: dict[int, bool] = {}
+        self._tells = graph.has_loops  # whether to note what a change concerns; at first, all of it comes later anyway
 
-    @cached_property
-    def reductions(self) -> list[bool]:
-        """Per site, whether the compiler fuses it with what comes before it only."""
-        kinds = self.traits.reductions - self.traits.normalizations
-        return [its and kind in kinds for its, kind in zip(self.fused, self.graph.kinds, strict=True)]
+    def run(self) -> None:
+        """Go through all values so often."""
+        for _ in range(ROUNDS):
+            self._find_sources()
+            self._find_kernels()
+            self._tells = True
+            self._choose()
 
-    @cached_property
-    def views(self) -> list[bool]:
-        """Per site, whether it returns the value that it is given."""
-        graph, kinds = self.graph, self.traits.views
-        return [kind in kinds or site.role is Role.CONDUIT for kind, site in zip(graph.kinds, graph.sites, strict=True)]
+    def _find_sources(self) -> None:
+        """Work out, makers first, which stored tensors every value is computed from, and by how much arithmetic."""
+        values, sizes, old, read = self.values, self._graph.sizes, self._old_sources, self._graph.read
+        arithmetic, tells = self._graph.work, self._tells
+        for t, site in self._forward:
+            if not old[t]:
+                continue
+            old[t] = False
+            value, size, work = values[t], sizes[t], 0.0
+            for i in read[site]:
+                before = values[i]
+                if not before.stored and 2 * sizes[i] >= size:
+                    work += before.work
+            work += arithmetic[site]
+            sources = NOTHING if value.stored else self._behind(read[site])
+            for source in sources:
+                if SMALL * sizes[source] < size:
+                    sources = frozenset([each for each in sources if SMALL * sizes[each] >= size])
+                    break
+            if not sources:
+                sources = self._alone[t]
+            if tells and (work != value.work or sources != value.sources):
+                self._computed_anew(t)
+                if sources != value.sources:
+                    self._read_anew(t)
+            value.sources, value.work = sources, work
 
-    @cached_property
-    def made(self) -> list[list[int]]:
-        """Per site, the tensors it makes."""
-        out: list[list[int]] = [[] for _ in self.graph.sites]
-        for index, tensor in enumerate(self.graph.tensors):
-            out[tensor.site].append(index)
-        return out
+    def _behind(self, inputs: list[int]) -> Sources:
+        """All that some values are computed from."""
+        values = self.values
+        if len(inputs) == 1:
+            return values[inputs[0]].sources
+        return NOTHING.union(*[values[i].sources for i in inputs])
 
-    @cached_property
-    def read(self) -> list[list[int]]:
-        """Per site, the tensors it reads."""
-        out: list[list[int]] = [[] for _ in self.graph.sites]
-        for index, tensor in enumerate(self.graph.tensors):
-            for site in dict.fromkeys(tensor.consumers):
-                out[site].append(index)
-        return out
+    def _computed_anew(self, t: int) -> None:
+        """Another way to compute a value is another way to compute what is made of it."""
+        self._old_prices[t] = True
+        made, old = self._graph.made, self._old_sources
+        for reader in self._graph.graph.tensors[t].consumers:
+            for after in made[reader]:
+                old[after] = True
 
-    @cached_property
-    def levels(self) -> list[int]:
-        """Per site, how many kernels of those that fuse no result have to run before it is done."""
-        out = [0] * len(self.graph.sites)
-        for site in self.order:
-            before = max((out[self.graph.tensors[t].site] for t in self.read[site]), default=0)
-            out[site] = before + (not self._passes(site))
-        return out
+    def _read_anew(self, t: int) -> None:
+        """A value that is computed from others is read beside its neighbours in other kernels."""
+        made, read, kernels, prices = self._graph.made, self._graph.read, self._old_kernels, self._old_prices
+        for reader in self._graph.readers[t]:
+            for beside in read[reader]:
+                kernels[beside] = True
+            for after in made[reader]:
+                prices[after] = True
 
-    @cached_property
-    def order(self) -> list[int]:
-        """All sites, each after those it reads from; loops are cut where they close."""
-        return list(_makers_first(self.graph.predecessors))
+    def _find_kernels(self) -> None:
+        """Work out, readers first, which kernels read every value, and what else these read."""
+        values, old, tells, readers = self.values, self._old_kernels, self._tells, self._graph.readers
+        read, passes = self._graph.read, self._graph.passes
+        for t, site in self._backward:
+            if not old[t]:
+                continue
+            old[t] = False
+            parts = [self._read_by(t, reader) for reader in readers[t]]
+            if len(parts) == 1 and len(parts[0][0]) <= MOST_KERNELS:
+                kernels, libraries = parts[0]
+            else:
+                kernels, libraries = _merged(parts)
+            value = values[t]
+            if tells and (kernels != value.kernels or libraries != value.libraries):
+                self._old_prices[t] = True
+                for before in read[site] if passes[site] else ():
+                    old[before] = True
+            value.kernels, value.libraries = kernels, libraries
+
+    def _read_by(self, t: int, reader: int) -> tuple[Kernels, Sources]:
+        """The fused kernels that a reader stands for, and the sites that run on their own."""
+        graph = self._graph
+        inputs, made = graph.read[reader], graph.made[reader]
+        if len(inputs) == 1:
+            others = NOTHING
+        elif len(inputs) == 2:  # noqa: PLR2004 - this one and another
+            others = self.values[inputs[inputs[0] == t]].sources
+        else:
+            others = self._behind([i for i in inputs if i != t])
+        if not graph.passes[reader]:
+            reduction = graph.reductions.get(reader)
+            return (NO_KERNELS, frozenset((reader,))) if reduction is None else ({reduction: others}, NOTHING)
+        is_view = graph.views[reader]
+        if len(made) == 1:
+            return self._passed_on(made[0], others, is_view=is_view)
+        return _merged([self._passed_on(after, others, is_view=is_view) for after in made])
+
+    def _passed_on(self, t: int, others: Sources, *, is_view: bool) -> tuple[Kernels, Sources]:
+        """The same, for a reader that computes a value in whichever kernels read that, which read others besides."""
+        value = self.values[t]
+        if value.stored and not is_view:
+            return {t: others}, NOTHING
+        kernels = value.kernels
+        if not others:
+            pass
+        elif len(kernels) == 1:
+            ((kernel, more),) = kernels.items()
+            kernels = {kernel: more | others}
+        else:
+            kernels = {kernel: more | others for kernel, more in kernels.items()}
+        if self._unread[t] or (value.libraries and not is_view):
+            kernels = {t: others, **kernels}
+        return kernels, value.libraries if is_view else NOTHING
+
+    def _choose(self) -> None:
+        """Choose, makers first, for every element-wise value what is cheaper: its dtype, and whether it is stored."""
+        values, old, prices, free = self.values, self._old_prices, self.prices, self._free
+        for t, site in self._choices:
+            if not old[t]:
+                continue
+            old[t] = False
+            value = values[t]
+            if len(value.kernels) + bool(value.libraries) <= 1:  # whoever reads it computes it
+                prices[t], low, stored = (0, 0), False, False
+            else:
+                (in_low, low_stored), (in_full, full_stored) = self._price(t, site)
+                prices[t], low = (in_low, in_full), in_low < in_full and site in free
+                stored = low_stored if low else full_stored
+            if low is not value.low:
+                value.low = low
+                for other in self._priced_by[t]:
+                    old[other] = True
+            if stored is not value.stored:
+                value.stored = stored
+                self._old_sources[t] = True
+                self._computed_anew(t)
+                for before in self._graph.read[site]:
+                    self._old_kernels[before] = True
+
+    def _is_epilogue(self, site: int) -> bool:
+        if site not in self._epilogues:
+            self._epilogues[site] = self._graph.is_epilogue(site)
+        return self._epilogues[site]
+
+    def _price(self, t: int, site: int) -> tuple[tuple[int, bool], tuple[int, bool]]:
+        """What a value costs if it is computed in 16 bits, and whether it is stored then; the same for float32."""
+        values, sizes = self.values, self._graph.sizes
+        value, size = values[t], sizes[t]
+        fused, libraries = len(value.kernels), len(value.libraries)
+        if self._is_epilogue(site):
+            count = size * (1 + libraries + fused)
+            return (LOW_BYTES * count, True), (FULL_BYTES * count, True)
+        behind = value.sources
+        if t in behind:
+            behind = self._behind(self._graph.read[site]) - self._alone[t]
+        read, again, priced_by = 0, int(value.work * size) * fused, self._priced_by
+        kernels = value.kernels.values()
+        for source in behind:
+            priced_by[source].append(t)
+            each = sizes[source] * (LOW_BYTES if values[source].low else FULL_BYTES)
+            read += each
+            for others in kernels:
+                if source not in others:
+                    again += each
+        if libraries:  # these take 16 bits of it in any case
+            own = read + LOW_BYTES * size * (1 + libraries)
+            low = own + LOW_BYTES * size * fused, True
+            return low, min((own + again, False), (own + FULL_BYTES * size * (fused + 1), True))
+        low = min((again, False), (read + LOW_BYTES * size * (1 + fused), True))
+        return low, min((again, False), (read + FULL_BYTES * size * (1 + fused), True))
 
 
-def _makers_first(predecessors: list[list[int]]) -> Iterator[int]:
-    seen: set[int] = set()
-    for root in range(len(predecessors)):
-        stack = [root]
-        while stack:
-            here = stack.pop()
-            if here < 0:
-                yield ~here
-            elif here not in seen:
-                seen.add(here)
-                stack.append(~here)
-                stack.extend(source for source in predecessors[here] if source not in seen)
+def _merged(parts: list[tuple[Kernels, Sources]]) -> tuple[Kernels, Sources]:
+    """All kernels, or as many as are told apart."""
+    out: Kernels = {}
+    libraries = NOTHING
+    for kernels, alone in parts:
+        if alone:
+            libraries |= alone
+        for kernel, others in kernels.items():
+            if kernel in out:
+                out[kernel] |= others
+            elif len(out) < MOST_KERNELS:
+                out[kernel] = others
+    return out, libraries

@@ -80,12 +80,8 @@ class Prices:
         if self.local and isinstance(self.graph.shapes, ShapesOnDemand):
             self.graph.shapes.expect(tensor for site in sites for tensor in self.graph.touched[site])
 
-    def concerned(self, tensor: int) -> Iterable[int]:
-        """The sites that a bond of this tensor may name; needs no shape."""
-        return self.graph.tensors[tensor].consumers
-
     def bonds(self, tensor: int) -> list[Bond]:
-        """What it costs if the two ends of a tensor differ."""
+        """What it costs if the two ends of a tensor differ; only its readers are named."""
         return [Bond(self.graph.tensors[tensor].consumers, self.cast(tensor))]
 
     def elements(self, tensor: int) -> int:
@@ -107,8 +103,9 @@ class Prices:
         """What the two ends of a tensor cost under an assignment."""
 
         def paid(tensor: int) -> int:
-            made = paints[self.graph.tensors[tensor].site]
-            if all(paints[reader] is made for reader in self.concerned(tensor)):
+            its = self.graph.tensors[tensor]
+            made = paints[its.site]
+            if all(paints[reader] is made for reader in its.consumers):
                 return 0
             bonds = [bond for bond in self.bonds(tensor) if made is Paint.FULL or not bond.only_down]
             return sum(bond.price for bond in bonds if any(paints[reader] is not made for reader in bond.readers))

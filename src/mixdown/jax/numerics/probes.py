@@ -12,7 +12,7 @@ from jax.sharding import PartitionSpec
 
 from mixdown.jax.numerics.probe_record import Frame, ProbeRecord, earliest, nothing_yet
 from mixdown.jax.numerics.sites import Path, sites_of
-from mixdown.jax.private import as_traced, bind
+from mixdown.jax.private import AsTraced, bind
 from mixdown.jax.reading.equations import CALLS, called, is_literal, opened
 
 Values = list[Any]
@@ -54,7 +54,7 @@ class Probed:
         for number, equation in enumerate(jaxpr.eqns):
             at, operands = (*path, number), [value(atom) for atom in equation.invars]
             entered = self._entered.get(equation.primitive.name)
-            with as_traced(equation):
+            with AsTraced(equation):
                 results = (entered or self._plain)(equation, at, operands, frame)
             values.update(zip(equation.outvars, results, strict=True))
         return [value(atom) for atom in jaxpr.outvars]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,7 +26,7 @@ class GraphBuilder:
         self._shapes: list[tuple[int, ...]] = []
         self._contracts: list[bool] = []
         self._work: dict[int, int] = {}
-        self._names: Counter[str] = Counter()
+        self._names: dict[str, int] = {}
 
     def op(
         self,
@@ -45,8 +44,9 @@ class GraphBuilder:
         """Add an op; returns its sites, one an attribute."""
         index, first = len(self.ops), len(self.sites)
         sites = list(range(first, first + len(attributes)))
-        self.sites.extend(Site(index, attribute, True, True, role, whole) for attribute in attributes)  # noqa: FBT003 - a tuple
-        self.ops.append(Op(self._unique(name), kind, "", tuple(sites), frozen, index, compiled=True))
+        for attribute in attributes:
+            self.sites.append(Site(index, attribute, True, True, role, whole))  # noqa: FBT003 - a tuple
+        self.ops.append(Op(self._unique(name), kind, "", tuple(sites), frozen, index, True))  # noqa: FBT003 - likewise
         self.origins.append(origin)
         self._contracts.append(contracts)
         if work:
@@ -96,6 +96,6 @@ class GraphBuilder:
         )
 
     def _unique(self, name: str) -> str:
-        self._names[name] += 1
-        count = self._names[name]
-        return name if count == 1 else f"{name}_{count - 1}"
+        count = self._names.get(name, 0)
+        self._names[name] = count + 1
+        return f"{name}_{count}" if count else name

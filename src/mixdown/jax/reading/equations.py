@@ -41,13 +41,19 @@ _RECOMPUTED = re.compile(r"(?:^|/)(?:rematted_computation|checkpoint)(?=/|$)")
 
 def is_full(atom: Any) -> bool:
     """Whether a variable or literal is a float32 array."""
-    return type(atom.aval) is ShapedArray and atom.aval.dtype == FULL
+    aval = atom.aval
+    return type(aval) is ShapedArray and (aval.dtype is FULL or aval.dtype == FULL)
 
 
 def is_other_float(atom: Any) -> bool:
     """Whether a variable or literal is an array of another floating type."""
     aval = atom.aval
-    return type(aval) is ShapedArray and aval.dtype != FULL and jnp.issubdtype(aval.dtype, jnp.inexact)
+    return (
+        type(aval) is ShapedArray
+        and aval.dtype is not FULL
+        and aval.dtype != FULL
+        and jnp.issubdtype(aval.dtype, jnp.inexact)
+    )
 
 
 def is_integer(atom: Any) -> bool:
@@ -65,7 +71,7 @@ def kind_of(equation: Any) -> str:
     name = str(equation.primitive.name)
     if name == "integer_pow":
         return SMALL_POWERS.get(equation.params["y"], "pow")
-    if name == "div" and is_literal(equation.invars[0]):
+    if name == "div" and is_literal(equation.invars[0]) and not is_literal(equation.invars[1]):
         return "reciprocal"
     if name == "reduce_sum" and all(equation.invars[0].aval.shape[axis] == 1 for axis in equation.params["axes"]):
         return "reshape"
@@ -102,6 +108,8 @@ def opened(closed: Any) -> tuple[Any, tuple[Any, ...]]:
 def asked_precision(equation: Any) -> str:
     """The precision that the user asked of a product, "" if none or the default."""
     asked = equation.params.get("precision")
+    if asked is None:
+        return ""
     each = asked if isinstance(asked, tuple) else (asked,)
     words = dict.fromkeys(str(one) for one in each if one is not None and str(one) != "DEFAULT")
     return " and ".join(words)

@@ -7,7 +7,6 @@ between which nothing flows, so that what computes the new value is known as an 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, Protocol
 
 from mixdown.core import Role
@@ -44,7 +43,7 @@ def scan(reader: Entering, equation: Any, scope: Scope) -> Step:
     params = equation.params
     jaxpr, consts = opened(params["jaxpr"])
     first, carried = params["num_consts"], params["num_carry"]
-    inside = replace(scope, tensors={}, times=scope.times * params["length"], results=frozenset())
+    inside = scope._replace(tensors={}, times=scope.times * params["length"], results=frozenset())
     loop = Loop(jaxpr, first, carried)
     ports = _Ports(reader, scope, inside)
     state = state_of(loop, equation, scope)
@@ -66,8 +65,8 @@ def while_loop(reader: Entering, equation: Any, scope: Scope) -> Step:
     params = equation.params
     tests, works = params["cond_nconsts"], params["body_nconsts"]
     (test, test_consts), (work, work_consts) = opened(params["cond_jaxpr"]), opened(params["body_jaxpr"])
-    inside = replace(scope, tensors={}, times=scope.times * ROUNDS, results=frozenset())
-    testing = replace(inside, tensors={})
+    inside = scope._replace(tensors={}, times=scope.times * ROUNDS, results=frozenset())
+    testing = inside._replace(tensors={})
     loop = Loop(work, works, len(work.outvars))
     ports, state, reads = _Ports(reader, scope, inside), state_of(loop, equation, scope, skip=tests), []
     for number, atom in enumerate(equation.invars[:tests]):
@@ -98,7 +97,7 @@ def cond(reader: Entering, equation: Any, scope: Scope) -> Step:
     bodies = []
     for branch in equation.params["branches"]:
         jaxpr, consts = opened(branch)
-        inside = replace(scope, tensors=reader.enter(jaxpr.invars, equation.invars[1:], scope), results=frozenset())
+        inside = scope._replace(tensors=reader.enter(jaxpr.invars, equation.invars[1:], scope), results=frozenset())
         bodies.append(reader.body(jaxpr, consts, inside))
         for inner, site in zip(jaxpr.outvars, makes, strict=True):
             if site != NONE:
@@ -154,4 +153,4 @@ def _with_state(inside: Scope, loop: Loop, state: frozenset[int]) -> Scope:
     read = [loop.jaxpr.invars[loop.first + number] for number in state]
     written = [loop.jaxpr.outvars[number] for number in state]
     arguments = frozenset(inside.tensors[variable] for variable in read if variable in inside.tensors)
-    return replace(inside, arguments=inside.arguments | arguments, results=frozenset(written))
+    return inside._replace(arguments=inside.arguments | arguments, results=frozenset(written))

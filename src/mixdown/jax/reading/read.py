@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from math import prod
 from typing import Any, NamedTuple
 
@@ -135,7 +134,7 @@ class ProgramReader:
             for inner, outer in zip(jaxpr.outvars, equation.outvars, strict=True)
             if outer in scope.results and not is_literal(inner)
         }
-        inside = replace(scope, tensors=self.enter(jaxpr.invars, equation.invars, scope), results=frozenset(wanted))
+        inside = scope._replace(tensors=self.enter(jaxpr.invars, equation.invars, scope), results=frozenset(wanted))
         body = self.body(jaxpr, consts, inside)
         for inner, outer in zip(jaxpr.outvars, equation.outvars, strict=True):
             if is_full(outer):
@@ -161,7 +160,8 @@ class ProgramReader:
     def _plain(self, equation: Any, scope: Scope) -> Step:
         """Read an equation as one op: with one site, or with two if its result may differ from its operands."""
         operands, results = equation.invars, equation.outvars
-        if not any(map(is_full, (*operands, *results))):
+        full_operands, full_results = list(map(is_full, operands)), list(map(is_full, results))
+        if True not in full_operands and True not in full_results:
             return Step(equation, (NONE,) * len(operands), (NONE,) * len(results))
         name = equation.primitive.name
         split = self._accumulates and name in ACCUMULATING
@@ -178,25 +178,27 @@ class ProgramReader:
         )
         if split:
             self.build.flow(*sites)
-        for atom in operands:
-            self.read_by(atom, sites[0], scope)
-        for variable in results:
-            if is_full(variable):
+        for atom, its in zip(operands, full_operands, strict=True):
+            if its:
+                self.read_by(atom, sites[0], scope)
+        for variable, its in zip(results, full_results, strict=True):
+            if its:
                 self.make(variable, sites[-1], scope)
-        reads = tuple(sites[0] if is_full(atom) else NONE for atom in operands)
-        makes = tuple(sites[-1] if is_full(each) else NONE for each in results)
-        return Step(equation, reads, makes, tensors=self._tensors(operands, scope))
+        reads = tuple([sites[0] if its else NONE for its in full_operands])
+        makes = tuple([sites[-1] if its else NONE for its in full_results])
+        return Step(equation, reads, makes, (), self._tensors(operands, scope))
 
     def _tensors(self, operands: Iterable[Any], scope: Scope) -> tuple[int, ...]:
         """Per operand, its tensor."""
-        return tuple(NONE if is_literal(atom) else scope.tensors.get(atom, NONE) for atom in operands)
+        return tuple([NONE if is_literal(atom) else scope.tensors.get(atom, NONE) for atom in operands])
 
 
 def _frozen(equation: Any) -> str | None:
     """Why an equation must keep its dtypes, None if it need not."""
-    ports = (*equation.invars, *equation.outvars)
-    if equation.primitive.name != "convert_element_type" and any(map(is_other_float, ports)):
-        return MIXED
+    if equation.primitive.name != "convert_element_type":
+        for port in (*equation.invars, *equation.outvars):
+            if is_other_float(port):
+                return MIXED
     asked = asked_precision(equation)
     return f"it asks for precision {asked}" if asked else None
 

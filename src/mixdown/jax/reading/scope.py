@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from mixdown.core import Role
@@ -28,8 +27,7 @@ class ReadJaxpr(NamedTuple):
     steps: tuple[Step, ...]
 
 
-@dataclass(frozen=True)
-class Scope:
+class Scope(NamedTuple):
     """The jaxpr that is being read: its variables, and what the equations around it say of its own."""
 
     tensors: dict[Any, int]  # variable -> tensor
@@ -38,17 +36,19 @@ class Scope:
     backward: bool = False  # it is a part of a backward pass
     origin: tuple[Any, ...] = ()  # the source infos around it, innermost first
     arguments: frozenset[int] = frozenset()  # the tensors that are the program's arguments, or state of a loop around
-    results: frozenset[Any] = field(default_factory=frozenset)  # its variables that become the program's results
+    results: frozenset[Any] = frozenset()  # its variables that become the program's results
 
     def at(self, equation: Any) -> Scope:
         """The scope of one equation, with its own names and source line."""
         inner, backward = place_of(scope_of(equation))
         path = f"{self.path}/{inner}" if self.path and inner else self.path or inner
-        return replace(self, path=path, backward=self.backward or backward, origin=(equation.source_info, *self.origin))
+        origin = (equation.source_info, *self.origin)
+        return self._replace(path=path, backward=self.backward or backward, origin=origin)
 
     def name(self, word: str) -> str:
         """The name of an op in it: derivatives stand in a scope of their own."""
-        return "/".join(part for part in ("gradients" if self.backward else "", self.path, word) if part)
+        within = f"{self.path}/{word}" if self.path else word
+        return f"gradients/{within}" if self.backward else within
 
     @property
     def role(self) -> Role:

@@ -19,18 +19,15 @@ class Painted:
     """The dtype of every site."""
 
     def __init__(self, plan: Plan) -> None:
-        self.low = jnp.dtype(plan.policy.low)
+        low = jnp.dtype(plan.policy.low)
         self.rounded = read_rounded(plan)
-        self._paints = plan.paints
-
-    def dtype(self, site: int) -> Any:
-        """What a site computes in."""
-        return self.low if self._paints[site] is Paint.LOW else FULL
+        self.dtypes = [low if paint is Paint.LOW else FULL for paint in plan.paints]
+        """Per site, what it computes in."""
 
     def all_cast(self, values: Iterable[Any], sites: Iterable[int]) -> list[Any]:
         """Variables in the dtypes of their sites; those without a site stay as they are."""
         return [
-            value if site == NONE else cast(value, self.dtype(site)) for value, site in zip(values, sites, strict=True)
+            value if site == NONE else cast(value, self.dtypes[site]) for value, site in zip(values, sites, strict=True)
         ]
 
 

@@ -46,18 +46,17 @@ class Writer:
         jaxpr = body.jaxpr
         values = Variables((*jaxpr.constvars, *jaxpr.invars), (*body.consts, *arguments))
         for step in body.steps:
-            with private.as_traced(step.equation):
+            with private.AsTraced(step.equation):
                 results = self._step(step, values)
             values.put(step.equation.outvars, results)
         return [values[variable] for variable in jaxpr.outvars]
 
     def _step(self, step: Step, values: Variables) -> Sequence[Any]:
         primitive = step.equation.primitive.name
+        dtypes, rounded = self.painted.dtypes, self.painted.rounded
         tensors = step.tensors or (NONE,) * len(step.reads)
         operands = [
-            values[atom]
-            if site == NONE
-            else values.cast(atom, self.painted.dtype(site), rounded=tensor in self.painted.rounded)
+            values[atom] if site == NONE else values.cast(atom, dtypes[site], rounded=tensor in rounded)
             for atom, site, tensor in zip(step.equation.invars, step.reads, tensors, strict=True)
         ]
         if primitive in CALLS:
@@ -67,11 +66,9 @@ class Writer:
         return self._plain(step, operands)
 
     def _plain(self, step: Step, operands: list[Any]) -> Sequence[Any]:
-        equation = step.equation
-        params = dict(equation.params)
-        if equation.outvars and step.makes[0] != NONE:
-            wanted = self.painted.dtype(step.makes[0])
-            params.update((name, wanted) for name in DTYPES if name in params and _is_float32(params[name]))
+        equation, params = step.equation, step.equation.params
+        if equation.outvars and step.makes[0] != NONE and (wanted := self.painted.dtypes[step.makes[0]]) is not FULL:
+            params = {**params, **{name: wanted for name in DTYPES if _is_float32(params.get(name))}}
         results = private.bind(equation.primitive, operands, params)
         return results if equation.primitive.multiple_results else [results]
 

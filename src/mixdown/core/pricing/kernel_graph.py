@@ -1,0 +1,141 @@
+"""Which ops a fusing compiler puts into one kernel, as far as no dtype decides that: `KernelGraph`.
+
+Matrix products, convolutions and whatever else is not element-wise are kernels of their own. A reduction takes in what
+comes before it; an element-wise op is computed inside the kernels that read it, and a view is not computed at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from mixdown.core.graph import Graph, Role
+from mixdown.rules import Traits
+
+Kernel = int
+"""A kernel: the value that it makes; or a negative number for the reductions that it makes, see `reductions`."""
+
+
+@dataclass(frozen=True)
+class KernelGraph:
+    """A graph, with the sizes of its tensors, as a compiler takes it apart."""
+
+    graph: Graph
+    traits: Traits
+    sizes: Sequence[int]
+    fused: Sequence[bool]
+    """Per site, whether the compiler handles it."""
+    products: Collection[int]
+    """The sites that are low because matrix products are."""
+
+    def is_epilogue(self, site: int) -> bool:
+        """Whether a library call adds this bias itself, and then stores the sum: in float32, if that is asked for."""
+        kind, traits = self.graph.kinds[site], self.traits
+        if kind not in traits.epilogues and kind not in traits.sums:
+            return False
+        size = max(self.sizes[t] for t in self.made[site])
+        large = [t for t in self.read[site] if 2 * self.sizes[t] >= size]
+        return len(large) == 1 and self.graph.tensors[self._viewed(large[0])].site in self.products
+
+    def _viewed(self, t: int) -> int:
+        """The tensor that a chain of views shows."""
+        site = self.graph.tensors[t].site
+        while self.views[site] and self.read[site]:
+            t = self.read[site][0]
+            site = self.graph.tensors[t].site
+        return t
+
+    @cached_property
+    def elementwise(self) -> list[bool]:
+        """Per site, whether the compiler fuses it with its neighbours on both sides."""
+        kinds = self.traits.elementwise | self.traits.normalizations
+        return [its and kind in kinds for its, kind in zip(self.fused, self.graph.kinds, strict=True)]
+
+    @cached_property
+    def views(self) -> list[bool]:
+        """Per site, whether it returns the value that it is given."""
+        graph, kinds = self.graph, self.traits.views
+        return [kind in kinds or site.role is Role.CONDUIT for kind, site in zip(graph.kinds, graph.sites, strict=True)]
+
+    @cached_property
+    def passes(self) -> list[bool]:
+        """Per site, whether what it makes need not be stored."""
+        return [one or other for one, other in zip(self.elementwise, self.views, strict=True)]
+
+    @cached_property
+    def reductions(self) -> dict[int, Kernel]:
+        """The sites that the compiler fuses with what comes before them only -> the kernel.
+
+        Reductions in one kernel agree in their level and size.
+        """
+        kinds = self.traits.reductions - self.traits.normalizations
+        sites = [site for site, kind in enumerate(self.graph.kinds) if kind in kinds and self.fused[site]]
+        alike = [(self.levels[site], sum(self.sizes[t] for t in self.made[site])) for site in sites]
+        numbers = {each: ~number for number, each in enumerate(dict.fromkeys(alike))}
+        return {site: numbers[each] for site, each in zip(sites, alike, strict=True)}
+
+    @cached_property
+    def work(self) -> list[float]:
+        """Per site, its arithmetic, as the bytes an element that take as long to read; moving a value takes none."""
+        kinds = self.graph.kinds
+        by_kind = {kind: self.traits.work(kind) for kind in set(kinds)}
+        return [0.0 if view else by_kind[kind] for view, kind in zip(self.views, kinds, strict=True)]
+
+    @cached_property
+    def made(self) -> list[list[int]]:
+        """Per site, the tensors it makes."""
+        out: list[list[int]] = [[] for _ in self.graph.sites]
+        for index, tensor in enumerate(self.graph.tensors):
+            out[tensor.site].append(index)
+        return out
+
+    @cached_property
+    def read(self) -> list[list[int]]:
+        """Per site, the tensors it reads."""
+        out: list[list[int]] = [[] for _ in self.graph.sites]
+        for index, tensor in enumerate(self.graph.tensors):
+            for site in dict.fromkeys(tensor.consumers):
+                out[site].append(index)
+        return out
+
+    @cached_property
+    def readers(self) -> list[list[int]]:
+        """Per tensor, the sites that read more of it than its shape."""
+        blind = [kind in self.traits.looks_at_shapes for kind in self.graph.kinds]
+        return [[site for site in dict.fromkeys(t.consumers) if not blind[site]] for t in self.graph.tensors]
+
+    @cached_property
+    def levels(self) -> list[int]:
+        """Per site, how many kernels of those that fuse no result have to run before it is done."""
+        makers = [tensor.site for tensor in self.graph.tensors]
+        out = [0] * len(self.graph.sites)
+        for site in self.order:
+            before = max([out[makers[t]] for t in self.read[site]], default=0)
+            out[site] = before + (not self.passes[site])
+        return out
+
+    @cached_property
+    def has_loops(self) -> bool:
+        """Whether a value is read by a site that comes before its maker in `order`."""
+        place = {site: number for number, site in enumerate(self.order)}
+        return any(place[reader] <= place[t.site] for t in self.graph.tensors for reader in t.consumers)
+
+    @cached_property
+    def order(self) -> list[int]:
+        """All sites, each after those it reads from; loops are cut where they close."""
+        return list(_makers_first(self.graph.predecessors))
+
+
+def _makers_first(predecessors: list[list[int]]) -> Iterator[int]:
+    seen: set[int] = set()
+    for root in range(len(predecessors)):
+        stack = [root]
+        while stack:
+            here = stack.pop()
+            if here < 0:
+                yield ~here
+            elif here not in seen:
+                seen.add(here)
+                stack.append(~here)
+                stack.extend(source for source in predecessors[here] if source not in seen)
