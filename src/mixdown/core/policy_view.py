@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from mixdown.core.after_denied import after_denied
+from mixdown.core.after_denied import after_denied, saturated_powers
 from mixdown.core.exactness import Need, Subject, needs
 from mixdown.core.graph import Agreement, Graph, Role, Tie, walk
 from mixdown.core.override import Override
@@ -54,13 +53,10 @@ class PolicyView:
     def _listed(self) -> list[Category]:
         """The category of every site by its kind."""
         out = list(self._by_kind)
-        for site in self._last_sums:
-            out[site] = self.policy.at_level(Category.INFER)
+        powers = [s for s in saturated_powers(self.graph, self.traits, out) if self.graph.kinds[s] not in self._named]
         for site in self.bounded:
             out[site] = Category.BARRIER
-        for site in self._saturated_powers:
-            out[site] = self.policy.at_level(Category.INFER)
-        for site in self.outer:
+        for site in (*self._last_sums, *powers, *self.outer):
             out[site] = self.policy.at_level(Category.INFER)
         return out
 
@@ -99,35 +95,6 @@ class PolicyView:
             s for site in (*products, *walk(products, graph.predecessors, passing)) for s in graph.predecessors[site]
         }
         return [site for site in sums if site not in used and not read.isdisjoint(graph.predecessors[site])]
-
-    @cached_property
-    def _saturated_powers(self) -> list[int]:
-        """Denied powers that only saturating functions read, as in GELU: these make the same of Inf as of the power.
-
-        On the way there a power is added to other values, no powers, and scaled by constants: no NaN can come out.
-        """
-        graph, kinds, traits = self.graph, self.graph.kinds, self.traits
-        powers = [
-            site
-            for site, kind in enumerate(kinds)
-            if kind in traits.powers and kind not in self._named and self._by_kind[site] is Category.DENY
-        ]
-        constants = {tensor.site for tensor in graph.tensors if tensor.folds} if powers else set()
-        passes = [kind in traits.sums or kind in traits.scales for kind in kinds] if powers else []
-        spans = {site: {site, *walk([site], graph.successors, passes)} for site in powers}
-        often = Counter(s for span in spans.values() for s in span)
-        out = []
-        for site, span in spans.items():
-            ends = {after for s in span for after in graph.successors[s]} - span
-            others = {s: [before for before in graph.predecessors[s] if before not in span] for s in span - {site}}
-            if (
-                all(graph.successors[s] and often[s] == 1 for s in span)
-                and all(kinds[s] in traits.saturating for s in ends)
-                and all(len(graph.predecessors[s]) == len(its) + 1 for s, its in others.items())
-                and all(constants.issuperset(its) for s, its in others.items() if kinds[s] in traits.scales)
-            ):
-                out.append(site)
-        return out
 
     @cached_property
     def _named(self) -> set[str]:

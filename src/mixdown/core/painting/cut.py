@@ -7,7 +7,7 @@ takes an auxiliary vertex per direction. Of equally cheap assignments the one wi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import chain, pairwise
 from typing import NamedTuple
 
@@ -100,19 +100,24 @@ class Problem:
             tensor = tensors[index]
             maker = of[tensor.site]
             readers = [of[site] for site in tensor.consumers]
-            if readers and max(maker, *readers) > SINK and (readers[0] != maker or len(set(readers)) > 1):
-                out.extend(self._bonds(index, tensor, maker))
+            if not readers or (maker <= SINK and max(readers) <= SINK):
+                continue
+            if readers[0] != maker or len(set(readers)) > 1:
+                out += self._bonds(index, tensor, maker)
         # A rounded maximum is not found again among exact values: what compares the two must be low if it is.
         pairs = [(one, other) for one, other in self.view.selections_compared if one in self.vertices]
         return out + [Edge(of[one], (of[other],), 0, must_agree=True) for one, other in pairs]
 
-    def _bonds(self, index: int, tensor: Tensor, maker: int) -> Iterator[Edge]:
+    def _bonds(self, index: int, tensor: Tensor, maker: int) -> list[Edge]:
         """What a tensor costs if its ends differ; a cast of the program is low only if all its readers are."""
+        out = [
+            Edge(maker, readers, bond.price, False, bond.only_down)  # noqa: FBT003 - a tuple
+            for bond in self.prices.bonds(index)
+            if (readers := self._vertices(bond.readers, maker))
+        ]
         if maker > SINK and self.view.graph.sites[tensor.site].role is Role.CONVERSION:
-            yield Edge(maker, self._vertices(tensor.consumers, maker), 0, must_agree=True)
-        for bond in self.prices.bonds(index):
-            if readers := self._vertices(bond.readers, maker):
-                yield Edge(maker, readers, bond.price, only_down=bond.only_down)
+            out.append(Edge(maker, self._vertices(tensor.consumers, maker), 0, must_agree=True))
+        return out
 
     def _vertices(self, sites: Sequence[int], apart_from: int) -> tuple[int, ...]:
         if len(sites) == 1:
@@ -162,6 +167,8 @@ class Problem:
         for site, vertex in self.vertices.items():
             more[vertex] += self.saving[site] if low[vertex] else -self.saving[site]
         for edge in self.edges:
+            if not edge.cost:
+                continue
             now = edge.bytes(low)
             for vertex in {edge.maker, *edge.readers} - {SOURCE, SINK}:
                 low[vertex] = not low[vertex]

@@ -107,6 +107,8 @@ class _Rounds:
 
     def __init__(self, graph: KernelGraph, free: Collection[int]) -> None:
         self._graph, self._free = graph, free
+        self._read, self._made, self._passes = graph.read, graph.made, graph.passes
+        self._views, self._reductions = graph.views, graph.reductions
         made, passes, tensors = graph.made, graph.passes, graph.graph.tensors
         self._alone = [frozenset((t,)) for t in range(len(tensors))]
         self.values = [
@@ -205,23 +207,22 @@ class _Rounds:
 
     def _read_by(self, t: int, reader: int) -> tuple[Kernels, Sources]:
         """The fused kernels that a reader stands for, and the sites that run on their own."""
-        graph = self._graph
-        inputs, made = graph.read[reader], graph.made[reader]
+        inputs = self._read[reader]
         if len(inputs) == 1:
             others = NOTHING
         elif len(inputs) == 2:  # noqa: PLR2004 - this one and another
             others = self.values[inputs[inputs[0] == t]].sources
         else:
             others = self._behind([i for i in inputs if i != t])
-        if not graph.passes[reader]:
-            reduction = graph.reductions.get(reader)
+        if not self._passes[reader]:
+            reduction = self._reductions.get(reader)
             return (NO_KERNELS, frozenset((reader,))) if reduction is None else ({reduction: others}, NOTHING)
-        is_view = graph.views[reader]
+        made, is_view = self._made[reader], self._views[reader]
         if len(made) == 1:
-            return self._passed_on(made[0], others, is_view=is_view)
-        return _merged([self._passed_on(after, others, is_view=is_view) for after in made])
+            return self._passed_on(made[0], others, is_view)
+        return _merged([self._passed_on(after, others, is_view) for after in made])
 
-    def _passed_on(self, t: int, others: Sources, *, is_view: bool) -> tuple[Kernels, Sources]:
+    def _passed_on(self, t: int, others: Sources, is_view: bool) -> tuple[Kernels, Sources]:  # noqa: FBT001 - often called
         """The same, for a reader that computes a value in whichever kernels read that, which read others besides."""
         value = self.values[t]
         if value.stored and not is_view:
