@@ -35,6 +35,12 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 TYPOS = {
     "no command": ([], "the following arguments are required: command"),
     "unknown command": (["runn"], "invalid choice: 'runn' (did you mean 'run'?): choose from demo, run, "),
+    "unknown option": (
+        ["explain", "--devcie", "A100", "model.keras"],
+        "mixdown explain: error: unrecognized arguments: --devcie model.keras (did you mean '--device'?)",
+    ),
+    "an option and its value": (["doctor", "--lwo=float16"], "--lwo=float16 (did you mean '--low'?)"),
+    "one argument too many": (["tune", "show", "all"], "unrecognized arguments: all\n"),
     "unknown dtype": (["run", "--low", "float61", "x.py"], "invalid choice: 'float61'"),
 }
 
