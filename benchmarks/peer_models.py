@@ -1,10 +1,13 @@
-"""The models for the comparison with peers, and scikit-learn's digits as training data. Start with `MODELS`.
+"""The models for the comparison with peers, and the pictures they learn. Start with `MODELS` and `data`.
 
-Every model takes the 8 by 8 pixels of a digit as a vector of 64 numbers and returns ten logits.
+Every model takes the pixels of a square picture as a vector and returns ten logits.
 """
 
+import gzip
 from collections.abc import Callable
-from typing import Any
+from math import isqrt
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -12,9 +15,18 @@ from sklearn.datasets import load_digits
 
 layers = keras.layers
 
-SEEDS = (1, 2, 3)
-BATCH = 32
-TEST = 360
+BATCH, SIDE = 32, 8
+FASHION = Path("/usr/share/datasets/fashion-mnist")
+"""Where Debian's package dataset-fashion-mnist puts its files."""
+
+
+class Pictures(NamedTuple):
+    """Pixels from 0 to 1 and labels: of the training set, then of the test set."""
+
+    x: Any
+    y: Any
+    test_x: Any
+    test_y: Any
 
 
 def mlp(x: Any) -> Any:
@@ -25,10 +37,11 @@ def mlp(x: Any) -> Any:
 
 
 def cnn(x: Any) -> Any:
-    """Two convolutions with batch norm."""
-    x = layers.Reshape([8, 8, 1])(x)
+    """Two convolutions with batch norm; larger pictures are halved by each."""
+    side = isqrt(x.shape[-1])
+    x = layers.Reshape([side, side, 1])(x)
     for channels in (16, 32):
-        x = layers.Conv2D(channels, 3, padding="same", use_bias=False)(x)
+        x = layers.Conv2D(channels, 3, 1 if side == SIDE else 2, padding="same", use_bias=False)(x)
         x = layers.Activation("relu")(layers.BatchNormalization(momentum=0.8)(x))
     return layers.GlobalAveragePooling2D()(x)
 
@@ -71,20 +84,44 @@ MODELS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def build(name: str, seed: int = 1) -> Any:
+LEARNED = {"digits": tuple(MODELS), "Fashion-MNIST": ("MLP", "CNN with batch norm")}
+"""The models that learn each set of pictures; the others are made for 8 by 8 pixels."""
+
+
+def build(name: str, seed: int = 1, pixels: int = SIDE**2) -> Any:
     """A new model with weights that depend on the seed only; its logits are float32, as Keras's guide recommends."""
     keras.utils.set_random_seed(seed)
-    inputs = keras.Input([64])
+    inputs = keras.Input([pixels])
     return keras.Model(inputs, layers.Dense(10, dtype="float32")(MODELS[name](inputs)))
 
 
-def digits() -> tuple[Any, Any, Any, Any]:
-    """Pixels from 0 to 1 and labels: of the training set, then of the test set."""
-    data = load_digits()
-    x, y = (data.data / 16.0).astype("float32"), data.target.astype("int32")
-    order = np.random.default_rng(SEEDS[0]).permutation(len(x))
-    x, y = x[order], y[order]
-    return x[TEST:], y[TEST:], x[:TEST], y[:TEST]
+def data() -> dict[str, Pictures]:
+    """The sets of pictures that this machine has."""
+    return {"digits": digits()} | ({"Fashion-MNIST": fashion()} if FASHION.exists() else {})
+
+
+def digits() -> Pictures:
+    """scikit-learn's digits, 8 by 8 pixels; the test set is a third of them."""
+    found = load_digits()
+    x, y = (found.data / 16.0).astype("float32"), found.target.astype("int32")
+    order = np.random.default_rng(1).permutation(len(x))
+    test, train = np.split(order, [len(x) // 3])
+    return Pictures(x[train], y[train], x[test], y[test])
+
+
+def fashion() -> Pictures:
+    """A tenth of Fashion-MNIST's training set and its whole test set, at half size: 14 by 14 pixels."""
+    x, y = _fashion("train")
+    return Pictures(x[::10], y[::10], *_fashion("t10k"))
+
+
+def _fashion(part: str) -> tuple[Any, Any]:
+    read = {
+        kind: np.frombuffer(gzip.decompress((FASHION / f"{part}-{kind}-ubyte.gz").read_bytes()), "uint8", offset=head)
+        for kind, head in (("images-idx3", 16), ("labels-idx1", 8))
+    }
+    blocks = read["images-idx3"].reshape(-1, 14, 2, 14, 2).mean((2, 4)) / 255.0
+    return blocks.reshape(-1, 14 * 14).astype("float32"), read["labels-idx1"].astype("int32")
 
 
 def loss_of(model: Any, x: Any, y: Any) -> Any:

@@ -18,6 +18,8 @@ TENSORFLOWS_CHOICES = mixdown.Policy(rules="tf-2.21", strategy="grappler", devic
 """The choices of TensorFlow 2.21's pass, on any device; the pass itself needs a GPU."""
 
 Step = Callable[[Callable[[], Any], list[Any]], None]
+Rate = float | Callable[[], Any]
+"""A learning rate, or what gives it at each step."""
 
 
 class Tool:
@@ -25,10 +27,10 @@ class Tool:
 
     policy = "float32"
 
-    def wrap(self, period: int = 2000) -> Any:
+    def wrap(self, period: int = 2000, rate: Rate = RATE) -> Any:
         """A wrapped optimizer whose scale grows after `period` good steps."""
         del period
-        return sgd()
+        return sgd(rate)
 
     def step(self, optimizer: Any, loss: Callable[[], Any], variables: list[Any]) -> None:
         """Differentiate a loss and apply the gradients."""
@@ -54,9 +56,9 @@ class Keras(Tool):
 
     policy = "mixed_float16"
 
-    def wrap(self, period: int = 2000) -> Any:
+    def wrap(self, period: int = 2000, rate: Rate = RATE) -> Any:
         """A wrapped optimizer whose scale grows after `period` good steps."""
-        return keras.optimizers.LossScaleOptimizer(sgd(), dynamic_growth_steps=period)
+        return keras.optimizers.LossScaleOptimizer(sgd(rate), dynamic_growth_steps=period)
 
     def step(self, optimizer: Any, loss: Callable[[], Any], variables: list[Any]) -> None:
         """Differentiate the scaled loss and apply the gradients."""
@@ -73,10 +75,10 @@ class Mixdown(Keras):
 
     policy = "float32"
 
-    def wrap(self, period: int = 2000) -> Any:
+    def wrap(self, period: int = 2000, rate: Rate = RATE) -> Any:
         """A wrapped optimizer whose scale grows after `period` good steps."""
         scale = mixdown.DynamicLossScale(increment_period=period)
-        return mixdown.enable_mixed_precision_graph_rewrite(sgd(), scale, policy=mixdown.Policy(devices="all"))
+        return mixdown.enable_mixed_precision_graph_rewrite(sgd(rate), scale, policy=mixdown.Policy(devices="all"))
 
     def told(self, optimizer: Any) -> str:
         """The number of skipped steps, and the first variable whose gradient was not finite."""
@@ -89,10 +91,10 @@ class Mixdown(Keras):
 class TensorFlow(Tool):
     """TensorFlow 2.21's own v1 call, which takes v1 optimizers only."""
 
-    def wrap(self, period: int = 2000) -> Any:
+    def wrap(self, period: int = 2000, rate: Rate = RATE) -> Any:
         """A wrapped optimizer whose scale grows after `period` good steps."""
         scale = v1.mixed_precision.DynamicLossScale(increment_period=period)
-        inner = v1.train.MomentumOptimizer(RATE, MOMENTUM)
+        inner = v1.train.MomentumOptimizer(rate, MOMENTUM)
         optimizer = v1.mixed_precision.enable_mixed_precision_graph_rewrite(inner, scale)
         optimizer.global_step = tf.Variable(0, trainable=False)  # the step counter that its users pass
         return optimizer
@@ -119,6 +121,6 @@ TOOLS: dict[str, Tool] = {"float32": Tool(), "tensorflow": TensorFlow(), "keras"
 SCALERS = tuple(name for name in TOOLS if name != "float32")
 
 
-def sgd() -> Any:
+def sgd(rate: Rate = RATE) -> Any:
     """The optimizer that all tools use."""
-    return keras.optimizers.SGD(RATE, momentum=MOMENTUM)
+    return keras.optimizers.SGD(rate, momentum=MOMENTUM)

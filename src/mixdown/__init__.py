@@ -45,7 +45,9 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - a public name may be a clas
     if name in _MODULES:
         return import_module(f"mixdown.{name}")
     if name not in _HOMES:
-        raise AttributeError(f"module 'mixdown' has no attribute {name!r}; it has {', '.join(sorted(_HOMES))}")
+        # Tools look for private names of modules, TensorFlow while it traces: nobody has misspelt those.
+        hint = "" if name.startswith("_") else import_module("mixdown.rules.spellings").suggestion(name, _HOMES)
+        raise AttributeError(f"module 'mixdown' has no attribute {name!r}{hint}; it has {', '.join(sorted(_HOMES))}")
     value = getattr(import_module(_HOMES[name]), name)
     globals()[name] = value
     return value

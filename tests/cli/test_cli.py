@@ -1,5 +1,6 @@
 """The command line as a newcomer meets it: help, typos, exit codes."""
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -35,6 +36,12 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 TYPOS = {
     "no command": ([], "the following arguments are required: command"),
     "unknown command": (["runn"], "invalid choice: 'runn' (did you mean 'run'?): choose from demo, run, "),
+    "unknown option": (
+        ["explain", "--devcie", "A100", "model.keras"],
+        "mixdown explain: error: unrecognized arguments: --devcie model.keras (did you mean '--device'?)",
+    ),
+    "an option and its value": (["doctor", "--lwo=float16"], "--lwo=float16 (did you mean '--low'?)"),
+    "one argument too many": (["tune", "show", "all"], "unrecognized arguments: all\n"),
     "unknown dtype": (["run", "--low", "float61", "x.py"], "invalid choice: 'float61'"),
 }
 
@@ -46,6 +53,23 @@ def test_typo_gets_a_message_and_exit_code_2(case: str, capsys: pytest.CaptureFi
         cli.main(arguments)
     assert stopped.value.code == 2
     assert message in capsys.readouterr().err
+
+
+INTERRUPTED_WHILE_LOADING = """
+import runpy, sys
+class Interrupted:
+    def find_spec(self, name, *_):
+        if name == "mixdown.cli.doctor":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupted())
+runpy.run_module("mixdown", run_name="__main__")
+"""
+
+
+def test_ctrl_c_while_the_commands_are_loaded_is_quiet_with_130() -> None:
+    command = [sys.executable, "-c", INTERRUPTED_WHILE_LOADING]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own interpreter
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
 def test_missing_script_is_named(capsys: pytest.CaptureFixture[str]) -> None:

@@ -42,6 +42,8 @@ def test_unknown_name_is_refused_with_the_known_ones() -> None:
 
     with pytest.raises(AttributeError, match="has no attribute 'enable'; it has DynamicLossScale, "):
         _ = mixdown.enable  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match=re.escape("has no attribute 'Polciy' (did you mean 'Policy'?); it has ")):
+        _ = mixdown.Polciy  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md"])

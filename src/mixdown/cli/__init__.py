@@ -6,7 +6,9 @@ A new command is a module with a `COMMAND`, and one entry in `COMMANDS`.
 from __future__ import annotations
 
 import argparse
+import re
 import sys
+from typing import NoReturn
 
 from mixdown import __version__
 from mixdown.cli import convert, demo, diff, doctor, explain, run, tune
@@ -43,7 +45,9 @@ def main(arguments: list[str] | None = None) -> int:
     if given and not given[0].startswith("-") and given[0] not in COMMANDS:
         hint = suggestion(given[0], COMMANDS)
         _parser().error(f"invalid choice: {given[0]!r}{hint}: choose from {', '.join(COMMANDS)}.")
-    options = _parser().parse_args(given)
+    options, unknown = _parser().parse_known_args(given)
+    if unknown:
+        _refuse_unknown(options.parser, unknown)
     try:
         return int(options.run(options))
     except MixdownError as error:
@@ -55,12 +59,19 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     style = argparse.RawDescriptionHelpFormatter
-    what = "Automatic mixed precision for TensorFlow by graph rewrite."
+    what = "Automatic mixed precision for TensorFlow and JAX by graph rewrite."
     parser = argparse.ArgumentParser(prog="mixdown", description=what, epilog=EXAMPLES, formatter_class=style)
     parser.add_argument("--version", action="version", version=f"mixdown {__version__}")
     subparsers = parser.add_subparsers(required=True, metavar="command")
     for name, command in COMMANDS.items():
         own = subparsers.add_parser(name, help=command.help, epilog=command.notes, formatter_class=style)
         command.add_arguments(own)
-        own.set_defaults(run=command.run)
+        own.set_defaults(run=command.run, parser=own)
     return parser
+
+
+def _refuse_unknown(parser: argparse.ArgumentParser, unknown: list[str]) -> NoReturn:
+    """Refuse arguments that a command does not know, as `argparse` does, and say which option is probably meant."""
+    known = re.findall(r"--[\w-]+", parser.format_usage())
+    misspelt = next((each.partition("=")[0] for each in unknown if each.startswith("-")), "")
+    parser.error(f"unrecognized arguments: {' '.join(unknown)}{suggestion(misspelt, known)}")

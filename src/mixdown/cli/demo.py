@@ -46,12 +46,13 @@ def demo(options: argparse.Namespace) -> int:
         full, mixed = (result_of("memory", how) for how in ("float32", low))
         _print(_remembered(full, mixed, low))
         write_line("\n3. Speed, here. Plans for a compiled step, mostly element-wise, timed while it trains:")
-        _print(f"  {kept}." for kept in result_of("speed"))
+        found = result_of("machines", low)
+        _print(f"  {kept}." for kept in found["kept"])
         write_line(
             "\n4. Other machines. Predicted for the same convolutions, batches of 32, compiled by XLA, as Keras does\n"
             "   on one GPU; nothing of this was measured."
         )
-        _print(_predicted(result_of("prediction", low)))
+        _print(_predicted(found["predicted"]))
         _print(_closing(mixed["closed_gate"], low))
         write_line(f"\nEvery op with its reason, every cast and every skipped step: {options.html}")
         write_line(f"That took {time.perf_counter() - started:.0f} s.")

@@ -161,6 +161,27 @@ def test_reasons_that_a_user_can_change_come_first(browser: Browser) -> None:
     assert reasons.index("it follows a denied op (Exp)") < reasons.index("Lgamma is on no list")
 
 
+def test_kinds_in_16_bits_are_listed_by_the_bytes_they_move(browser: Browser) -> None:
+    browser.open(page(training()))
+    assert browser.texts("#op-panel .bar-label") == ["AssignSubVariableOp", "Sub", "MatMul", "BiasAdd"]
+    assert browser.texts("#op-panel .bar-count") == ["500 B, 1", "500 B, 1", "40 B, 4", "10 B, 2"]
+
+
+def test_on_a_phone_no_tile_leaves_a_hole_and_no_amount_is_broken(browser: Browser) -> None:
+    browser.open(page(training()), width=390, height=844)
+    rows = browser.script(
+        "const found = {};"
+        "for (const tile of document.querySelectorAll('.tiles > *')) {"
+        "  const { top, width } = tile.getBoundingClientRect(); found[top] = (found[top] || 0) + width; }"
+        "return Object.values(found)"
+    )
+    assert max(rows) - min(rows) < 20  # the gap between two tiles
+    lines = browser.script(
+        "return [...document.querySelectorAll('.bar-count')].map((each) => each.getClientRects().length)"
+    )
+    assert set(lines) == {1}
+
+
 def test_scopes_are_collapsed_first_and_open_on_a_click(browser: Browser) -> None:
     browser.open(page(sample()))
     closed = browser.texts("#tree .row-name")

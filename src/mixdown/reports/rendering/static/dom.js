@@ -56,25 +56,29 @@ const worded = (reason) =>
 // The named colour of the style sheet, for the canvas.
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
-// The few most frequent of many, as [label, how often].
-function ranking(labels, most) {
-  const times = new Map();
-  for (const label of labels) times.set(label, (times.get(label) || 0) + 1);
-  const ranked = [...times].sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1));
-  return { top: ranked.slice(0, most), rest: ranked.length - Math.min(most, ranked.length) };
+// The heaviest kinds of these ops, as [kind, bytes, ops].
+function ranking(ops, most) {
+  const found = new Map();
+  for (const op of ops) {
+    const [bytes, times] = found.get(op.kind) || [0, 0];
+    found.set(op.kind, [bytes + op.bytes, times + 1]);
+  }
+  const rows = [...found].map(([kind, [bytes, times]]) => [kind, bytes, times]);
+  rows.sort((a, b) => b[1] - a[1] || b[2] - a[2] || (a[0] < b[0] ? -1 : 1));
+  return { top: rows.slice(0, most), rest: rows.length - Math.min(most, rows.length) };
 }
 
 // A list of bars, as long as the numbers say.
-function bars({ top, rest }, noun, shown = (times) => count(times)) {
-  const longest = Math.max(1, ...top.map(([, times]) => times));
-  const rows = top.map(([label, times, sites]) => {
+function bars({ top, rest }, noun) {
+  const longest = Math.max(1, ...top.map(([, bytes]) => bytes));
+  const rows = top.map(([label, bytes, times]) => {
     const bar = el("span", { class: "bar-fill" });
-    bar.style.width = `${(100 * times) / longest}%`;
+    bar.style.width = `${(100 * bytes) / longest}%`;
     return el(
       "li",
       {},
       el("span", { class: "bar-label" }, label),
-      el("span", { class: "bar-count" }, shown(times, sites)),
+      el("span", { class: "bar-count" }, `${size(Math.round(bytes))}, ${count(times)}`),
       bar,
     );
   });

@@ -131,7 +131,7 @@ function scopePanel(graph, scope, mode) {
   const ops = scope === graph.root ? graph.ops : opsBelow(scope);
   const low = lowCount(ops);
   const kinds = ranking(
-    ops.filter((op) => op.precision !== "full").map((op) => op.kind),
+    ops.filter((op) => op.precision !== "full"),
     8,
   );
   const why = obstacles(graph, ops, 8);
@@ -156,11 +156,11 @@ function scopePanel(graph, scope, mode) {
     scope.flops
       ? el("p", {}, `${percent(lowFlops, scope.flops)} of ${flops(scope.flops)} of matrix arithmetic in ${graph.low}`)
       : null,
-    el("p", {}, `moves ${size(scope.bytes)} in ${FULL}; ${count(low)} of ${counted(ops.length, "op")} in ${graph.low}`),
+    el("p", {}, `moves ${size(scope.bytes)} in ${FULL}, op by op; ${count(low)} of ${counted(ops.length, "op")} in ${graph.low}`),
     el("p", { class: "muted", id: "scope-casts" }, castsBelow(ops)),
     mixBar(weightsOf(scope, mode), PARTS[mode]),
     kinds.top.length ? el("div", {}, el("h3", {}, `In ${graph.low}, by kind`), bars(kinds, "kind")) : null,
-    why.top.length ? el("div", {}, el("h3", {}, `Still ${FULL}, because`), bars(why, "reason", (bytes, sites) => `${size(Math.round(bytes))}, ${count(sites)}`)) : null,
+    why.top.length ? el("div", {}, el("h3", {}, `Still ${FULL}, because`), bars(why, "reason")) : null,
     el("p", { class: "muted hint" }, "Choose an op in the map, the tree or by search to see why it is what it is."),
   );
 }
