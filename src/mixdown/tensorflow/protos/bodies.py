@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
+from tensorflow.core.framework.attr_value_pb2 import AttrValue
+
 from mixdown.errors import GraphError
 
 CALLS = {
@@ -54,6 +56,11 @@ def function_body(function: Any) -> Body:
         [(argument.name, argument.type) for argument in signature.input_arg],
         [(result.name, function.ret[result.name], result.type) for result in signature.output_arg],
     )
+
+
+def attribute(node: Any, name: str) -> Any:
+    """An attribute of a node, empty if it has none; `node.attr[name]` would add it to the node."""
+    return node.attr.get(name) or AttrValue()
 
 
 def followed(node: Any, library: Mapping[str, Any]) -> list[str]:

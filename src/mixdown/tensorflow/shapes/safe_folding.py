@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.core.framework import attr_value_pb2, node_def_pb2, types_pb2
+from tensorflow.core.framework import node_def_pb2, types_pb2
 
 from mixdown.rules.rule_set import kinds
+from mixdown.tensorflow.protos.bodies import attribute
 from mixdown.tensorflow.protos.wiring import WiredBody
 
 MOST = 4096
@@ -113,29 +114,24 @@ def unrunnable(node: Any) -> Any:
     copy = node_def_pb2.NodeDef()
     if node.op == "Const":  # its value would be read, whatever its size
         copy.name, copy.op = node.name, "Placeholder"
-        copy.attr["dtype"].CopyFrom(_attribute(node, "dtype"))
-        copy.attr["shape"].shape.CopyFrom(_attribute(node, "value").tensor.tensor_shape)
+        copy.attr["dtype"].CopyFrom(attribute(node, "dtype"))
+        copy.attr["shape"].shape.CopyFrom(attribute(node, "value").tensor.tensor_shape)
     else:
         copy.CopyFrom(node)
         copy.attr[KERNEL].s = NO_SUCH_KERNEL
     return copy
 
 
-def _attribute(node: Any, name: str) -> Any:
-    """An attribute, empty if the node has none; `node.attr[name]` would add it to the node."""
-    return node.attr.get(name) or attr_value_pb2.AttrValue()
-
-
 def _constant(node: Any) -> Bound | None:
-    sizes = [dim.size for dim in _attribute(node, "value").tensor.tensor_shape.dim]
+    sizes = [dim.size for dim in attribute(node, "value").tensor.tensor_shape.dim]
     return Bound(prod(sizes), flat=len(sizes) <= 1) if all(size >= 0 for size in sizes) else None
 
 
 def _no_larger(node: Any, inputs: Sequence[Bound]) -> Bound:
     first = inputs[-1] if node.op == "Split" else inputs[0]
-    if node.op == "StridedSlice" and first.flat and _attribute(node, "shrink_axis_mask").i:
+    if node.op == "StridedSlice" and first.flat and attribute(node, "shrink_axis_mask").i:
         return Bound(1)
-    grows = node.op in ("ExpandDims", "Reshape") or _attribute(node, "new_axis_mask").i
+    grows = node.op in ("ExpandDims", "Reshape") or attribute(node, "new_axis_mask").i
     return Bound(first.elements, flat=first.elements == 1) if grows else first
 
 
@@ -148,7 +144,7 @@ def _range(makers: Sequence[Any]) -> Bound | None:
 
 def _numbers(node: Any) -> list[int] | None:
     """The integers in a constant, None if it holds anything else."""
-    tensor, bound = _attribute(node, "value").tensor, _constant(node)
+    tensor, bound = attribute(node, "value").tensor, _constant(node)
     if node.op != "Const" or tensor.dtype not in INTEGERS or bound is None or bound.elements > MOST:
         return None
     try:
