@@ -30,6 +30,11 @@ class Private(NamedTuple):
         return self.path.partition(":")[0].partition(".")[0]
 
 
+def words(text: str) -> tuple[str, ...]:
+    """The names in a text, separated by white space: for a long list."""
+    return tuple(text.split())
+
+
 def resolved(wanted: Private, advice: str) -> Any:
     """The object of that name, or a stand-in that raises an error with the advice as soon as it is used."""
     module, _, names = wanted.path.partition(":")

@@ -7,6 +7,7 @@ signatures. What only they call may get 16-bit arguments and results, under anot
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from typing import Any
 
 from mixdown.core import Plan, Policy, make_plan
@@ -161,8 +162,7 @@ class _ConvertedFunctions:
 
 def _content(function: Any, original: str, originals: Mapping[str, str]) -> bytes:
     """What a function does, whatever it and its partners are called."""
-    copy = type(function)()
-    copy.CopyFrom(function)
+    copy = deepcopy(function)
     copy.signature.name = original
     library.rename_partners(copy, originals)
     return copy.SerializeToString(deterministic=True)

@@ -10,6 +10,7 @@ from tensorflow.core.framework import graph_debug_info_pb2, graph_pb2
 
 from mixdown.errors import GraphError
 from mixdown.tensorflow.protos import files
+from mixdown.tensorflow.protos.bodies import reached
 from mixdown.tensorflow.protos.saved_names import sinks, tensor_names
 from mixdown.tensorflow.protos.wiring import node_name
 from mixdown.untrusted.model_files import is_file, kind_of, refuse_signatures, saved_model_folder
@@ -74,11 +75,8 @@ def _signature(name: str, meta: Any, debug_info: Any) -> StoredGraph:
 def pruned(graph_def: Any, fetches: Iterable[str]) -> Any:
     """The part of a graph that is needed for some tensors."""
     nodes = {node.name: node for node in graph_def.node}
-    queue = [node_name(text) for text in fetches]
-    needed = set(queue)
-    for name in queue:
-        before = {node_name(text) for text in nodes[name].input} if name in nodes else set()
-        queue.extend(sorted(before - needed))
-        needed |= before
+    needed = set(
+        reached(map(node_name, fetches), lambda name: map(node_name, nodes[name].input if name in nodes else ()))
+    )
     kept = [node for node in graph_def.node if node.name in needed]
     return graph_pb2.GraphDef(node=kept, library=graph_def.library, versions=graph_def.versions)

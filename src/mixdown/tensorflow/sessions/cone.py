@@ -7,9 +7,8 @@ and differ in what is copied; a run takes the user's fetches from the copies of 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from copy import deepcopy
 from typing import Any
-
-from tensorflow.core.framework import node_def_pb2
 
 from mixdown.core import Policy
 from mixdown.tensorflow.protos.c_graph import CGraph
@@ -68,8 +67,7 @@ class Cone:
         return f"{name}{self._ending}" if name in self._names else name
 
     def _copy(self, node: Any) -> Any:
-        copy = node_def_pb2.NodeDef()
-        copy.CopyFrom(node)
+        copy = deepcopy(node)
         copy.name = self._name(node.name)
         copy.input[:] = [self._input(text) for text in node.input]
         beside = copy.attr["_class"].list.s if "_class" in copy.attr else []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -48,8 +49,7 @@ class FedCallable:
             for position, (name, port) in enumerate(self._feeds)
             for _, tensor, low in twin.doubles(name, port or 0)
         ]
-        extended = type(options)()
-        extended.CopyFrom(options)
+        extended = deepcopy(options)
         extended.feed.extend(tensor for _, tensor, _ in self._more)
         self._callable = session._Callable(session, extended)
 

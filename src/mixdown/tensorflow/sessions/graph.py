@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -106,8 +107,7 @@ class _Writer:
 
     def emit(self, before: Any, after: Any) -> list[Any]:
         """The node, and the carrier if it was split."""
-        node = node_def_pb2.NodeDef()
-        node.CopyFrom(after)
+        node = deepcopy(after)
         places = range(len(before.input))
         self._connect(node, before, [(before.name, place) in self.new.low_inputs for place in places])
         split = self.layout.splits.get(before.name)
@@ -139,8 +139,7 @@ class _Writer:
 
     def _carriers(self, before: Any, split: Split) -> list[Any]:
         if before.op in ROUTERS:
-            router = node_def_pb2.NodeDef()
-            router.CopyFrom(before)
+            router = deepcopy(before)
             self._connect(router, before, [False] * len(before.input))
             return [router]
         added = [

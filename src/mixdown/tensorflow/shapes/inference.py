@@ -9,6 +9,7 @@ among the outermost arguments come from `variable_handles`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
 from functools import cache, cached_property
 from math import prod
 from typing import Any, NamedTuple
@@ -233,8 +234,7 @@ def _unconditional(node: Any) -> Any:
     """A node without control inputs, since the nodes it waits for may be missing; itself if it has none."""
     if not node.input or node.input[-1][:1] != "^":  # they come last
         return node
-    copy = type(node)()
-    copy.CopyFrom(node)
+    copy = deepcopy(node)
     copy.input[:] = [text for text in node.input if text[:1] != "^"]
     return copy
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
+from copy import deepcopy
 from typing import Any, NamedTuple
 
 from tensorflow.core.framework import node_def_pb2
@@ -99,8 +100,7 @@ def _redirected(node: Any, positions: Iterable[int], placeholders: dict[int, Any
     kind = signatures.kind_of(node.op)
     assert kind is not None  # noqa: S101 - TensorFlow registers every kind that has shape inputs
     types = signatures.input_types(kind, node)
-    copy = node_def_pb2.NodeDef()
-    copy.CopyFrom(node)
+    copy = deepcopy(node)
     for position in positions:
         dtype = types[position]
         if dtype not in placeholders:

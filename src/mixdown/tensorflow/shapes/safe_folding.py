@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from copy import deepcopy
 from math import prod
 from typing import Any, NamedTuple
 
@@ -111,13 +112,12 @@ def _computed(node: Any, makers: Sequence[Any], inputs: Sequence[Bound]) -> Boun
 
 def unrunnable(node: Any) -> Any:
     """A copy of a node with the same shapes that TensorFlow cannot run."""
-    copy = node_def_pb2.NodeDef()
     if node.op == "Const":  # its value would be read, whatever its size
-        copy.name, copy.op = node.name, "Placeholder"
+        copy = node_def_pb2.NodeDef(name=node.name, op="Placeholder")
         copy.attr["dtype"].CopyFrom(attribute(node, "dtype"))
         copy.attr["shape"].shape.CopyFrom(attribute(node, "value").tensor.tensor_shape)
     else:
-        copy.CopyFrom(node)
+        copy = deepcopy(node)
         copy.attr[KERNEL].s = NO_SUCH_KERNEL
     return copy
 

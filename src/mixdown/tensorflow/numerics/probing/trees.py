@@ -15,9 +15,10 @@ from zlib import crc32
 from mixdown.core import Paint, Plan, Policy, make_plan
 from mixdown.core.gc_pause import collector_paused
 from mixdown.tensorflow.calls.twins import Registered
-from mixdown.tensorflow.numerics.probing.probed_function import ProbedFunction, maker
+from mixdown.tensorflow.numerics.probing.probed_function import ProbedFunction
 from mixdown.tensorflow.protos.bodies import CALLS, GROUP, LOOPS, MUST_COMPILE, function_body
 from mixdown.tensorflow.protos.library import mentioned
+from mixdown.tensorflow.protos.wiring import node_name
 from mixdown.tensorflow.reading.read import read
 from mixdown.tensorflow.writing.apply import apply
 
@@ -102,7 +103,7 @@ def _drop_checks(function: Any) -> None:
             _drop(node, "message")
         elif node.op == "Assert":
             node.op = "NoOp"
-            node.input[:] = sorted({f"^{maker(text)}" for text in node.input})
+            node.input[:] = sorted({f"^{node_name(text)}" for text in node.input})
             for attribute in ("T", "summarize"):
                 _drop(node, attribute)
 
