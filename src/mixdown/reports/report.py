@@ -8,8 +8,7 @@ from typing import TextIO
 
 from mixdown.core.pricing.effort import Effort
 from mixdown.reports.model import GraphReport, ReportData
-from mixdown.reports.rendering.notebook import notebook
-from mixdown.reports.rendering.page import page
+from mixdown.reports.rendering.page import notebook, page
 from mixdown.reports.rendering.text import show, text
 from mixdown.untrusted.escaped import escaped
 

@@ -35,11 +35,6 @@ EXPONENTS = 256  # of a float32
 BIAS = 127
 
 
-def bits_of(value: float) -> int:
-    """The bits of a magnitude."""
-    return int(unpack("<I", pack("<f", abs(value)))[0])
-
-
 def value_of(bits: int) -> float:
     """The magnitude that has these bits."""
     return float(unpack("<f", pack("<I", bits))[0])

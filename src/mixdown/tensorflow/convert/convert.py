@@ -21,12 +21,12 @@ from mixdown.tensorflow.convert.body_editor import BodyEditor
 from mixdown.tensorflow.convert.meta_graph import rewrite_meta_graph
 from mixdown.tensorflow.convert.staging import staged
 from mixdown.tensorflow.convert.stored_values import store_constants
+from mixdown.tensorflow.machine.devices import versions
 from mixdown.tensorflow.protos.files import proto_in
 from mixdown.tensorflow.protos.library import by_name
 from mixdown.tensorflow.protos.saved_names import sinks
 from mixdown.tensorflow.protos.signatures import LOW_TYPES
 from mixdown.tensorflow.runtime.keras_files import exported
-from mixdown.tensorflow.runtime.versions import versions
 from mixdown.untrusted.model_files import kind_of, refuse_target
 
 PRECISIONS = ("float32", "low")

@@ -16,8 +16,7 @@ from mixdown.errors import PolicyError
 from mixdown.rules.layer_names import LayerScopes
 from mixdown.tensorflow.machine.devices import default_type
 from mixdown.tensorflow.protos import library, signatures
-from mixdown.tensorflow.protos.bodies import CALLS, Body, function_body, graph_body, reachable
-from mixdown.tensorflow.protos.cast_node import cast_node
+from mixdown.tensorflow.protos.bodies import CALLS, Body, cast_node, function_body, graph_body, reachable
 from mixdown.tensorflow.reading.read import KEEP_MARK, read
 from mixdown.tensorflow.shapes.variable_handles import handles_of_arguments
 from mixdown.tensorflow.writing.function_family import apply_to_families

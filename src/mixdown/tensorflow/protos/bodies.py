@@ -1,4 +1,7 @@
-"""One view of the two protos that hold nodes, GraphDef and FunctionDef, and of the calls between them: `Body`."""
+"""One view of the two protos that hold nodes, GraphDef and FunctionDef, and of the calls between them: `Body`.
+
+Cast nodes, by which a value changes its dtype, are made by `cast_node` and known by `is_cast`.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from tensorflow.core.framework.attr_value_pb2 import AttrValue
+from tensorflow.core.framework.node_def_pb2 import NodeDef
 
 from mixdown.errors import GraphError
 
@@ -126,3 +130,19 @@ def _is_plain(function: Any) -> bool:
     """Whether every argument and result has one fixed dtype: only then can the signature be rewritten."""
     ends = (*function.signature.input_arg, *function.signature.output_arg)
     return all(end.type and not end.number_attr for end in ends) and not function.signature.attr
+
+
+def cast_attributes(from_type: int, to_type: int) -> dict[str, Any]:
+    """The attributes of a node that casts from one dtype to the other."""
+    return {"SrcT": AttrValue(type=from_type), "DstT": AttrValue(type=to_type), "Truncate": AttrValue(b=False)}
+
+
+def cast_node(name: str, tensor: str, from_type: int, to_type: int, device: str = "") -> Any:
+    """A NodeDef that casts a tensor, which is given the way nodes of the same graph or function name it."""
+    attributes = cast_attributes(from_type, to_type)
+    return NodeDef(name=name, op="Cast", input=[tensor], device=device, attr=attributes)
+
+
+def is_cast(node: Any, from_type: int, to_type: int) -> bool:
+    """Whether a node casts from one dtype to the other."""
+    return node.op == "Cast" and node.attr["SrcT"].type == from_type and node.attr["DstT"].type == to_type

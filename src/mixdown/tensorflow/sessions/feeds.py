@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from mixdown.tensorflow.protos.wiring import source
 from mixdown.tensorflow.runtime.private import c_api
-from mixdown.tensorflow.sessions.cone import Cone
+from mixdown.tensorflow.sessions.tuned_twin import Cone
 from mixdown.tensorflow.sessions.twin import SessionTwin
 
 

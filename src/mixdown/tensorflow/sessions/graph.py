@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from tensorflow.core.framework import node_def_pb2
 
 from mixdown.tensorflow.protos import signatures
-from mixdown.tensorflow.protos.cast_node import cast_node
+from mixdown.tensorflow.protos.bodies import cast_node
 from mixdown.tensorflow.protos.library import output_types, unused
 from mixdown.tensorflow.protos.wiring import source
 

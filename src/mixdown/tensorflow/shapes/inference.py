@@ -22,8 +22,7 @@ from mixdown.tensorflow.protos.c_graph import CGraph
 from mixdown.tensorflow.protos.wiring import Source, WiredBody
 from mixdown.tensorflow.runtime.private import Operation
 from mixdown.tensorflow.shapes.body_shapes import BodyShapes
-from mixdown.tensorflow.shapes.rank_limits import UNKNOWN, limited, maybe_long
-from mixdown.tensorflow.shapes.safe_folding import MOST_DIMENSIONS, folding
+from mixdown.tensorflow.shapes.safe_folding import MOST_DIMENSIONS, UNKNOWN, folding, limited, maybe_long
 from mixdown.tensorflow.shapes.variable_handles import Handle, Handles, handles_in_tree, variable_behind
 
 GIVEN = "_output_shapes"

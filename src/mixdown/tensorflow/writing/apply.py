@@ -11,8 +11,7 @@ from typing import Any
 from mixdown.core import Cast, Paint, Plan
 from mixdown.core.paint import casts_of
 from mixdown.tensorflow.protos import signatures
-from mixdown.tensorflow.protos.bodies import Body, calls, reached
-from mixdown.tensorflow.protos.cast_node import cast_node
+from mixdown.tensorflow.protos.bodies import Body, calls, cast_node, reached
 from mixdown.tensorflow.protos.library import rename_calls, unused
 from mixdown.tensorflow.reading.builder import ARGUMENT, RESULT, Origin
 from mixdown.tensorflow.reading.read import UPGRADES, Reading
