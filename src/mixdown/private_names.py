@@ -4,8 +4,6 @@ A host keeps its names in a table of its own and says with which releases it was
 private name.
 """
 
-from __future__ import annotations
-
 import inspect
 import sys
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """Shows on stderr how far a command is: nothing for two seconds, then a bar on a terminal, and lines elsewhere."""
 
-from __future__ import annotations
-
 import sys
 from importlib.util import find_spec
 from threading import Lock, Timer

@@ -4,8 +4,6 @@ Boundaries are the bits of a float32 without its sign, read as an integer: these
 ones, Inf and NaN included, and comparing them is exact everywhere.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from struct import pack, unpack
 

@@ -1,7 +1,5 @@
 """Environment variables by which users edit the lists of a host: `ListVariables`."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Mixed precision for a whole program (`enable_mixed_precision_graph_rewrite`), or for a block or function of it."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

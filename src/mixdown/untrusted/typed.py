@@ -1,7 +1,5 @@
 """Builds frozen dataclasses from JSON and checks every value against its annotation. Start with `read_document`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum, EnumType

@@ -1,7 +1,5 @@
 """What a report says in text, as lines and tables that are not yet laid out. Start with `blocks`."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Why parts of a graph stay in float32, in short, what a user can change first. Start with `obstacles`."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from typing import NamedTuple

@@ -9,8 +9,6 @@ distinct string is stored once, and so is every distinct verdict (dtype, categor
 makes the page of a large model three times smaller.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Which policy is in force: for the whole process, or inside a `with` block of one thread."""
 
-from __future__ import annotations
-
 import atexit
 import os
 import threading

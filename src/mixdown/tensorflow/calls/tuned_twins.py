@@ -4,8 +4,6 @@ Each candidate has `Twins` of its own, so a call that is tuned is an ordinary ca
 Once a function has its twin, the call hook finds it in `known`, as it finds any other.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Twins of functions: the rewritten copies that are run in place of the originals. Start with `Twins.of`."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from threading import RLock

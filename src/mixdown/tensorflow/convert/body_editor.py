@@ -1,7 +1,5 @@
 """A graph or function whose values change from float32 to 16 bits, with the casts that takes. See `BodyEditor`."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 

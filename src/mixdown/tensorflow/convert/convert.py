@@ -1,7 +1,5 @@
 """Models on disk in, converted models on disk out: `convert_saved_model`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass

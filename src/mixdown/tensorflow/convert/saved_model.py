@@ -4,8 +4,6 @@
 stay what they are. With 16-bit weights the checkpoint is rewritten too. All other files are copied.
 """
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Values that are stored in 16 bits: constants in graphs (`store_constants`), variables in checkpoints (`copy`)."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from math import prod

@@ -1,7 +1,5 @@
 """What the rewrite would do to a function, model or graph, and why, without doing it: `explain`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 

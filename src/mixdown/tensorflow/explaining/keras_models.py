@@ -1,7 +1,5 @@
 """Models of Keras 3 and of tf_keras, traced but never run: `forward` and `training_step` give concrete functions."""
 
-from __future__ import annotations
-
 import inspect
 import sys
 import warnings

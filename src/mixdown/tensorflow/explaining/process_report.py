@@ -1,7 +1,5 @@
 """What was rewritten in this process so far, and what became of the loss scales: `report`."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Graphs that lie in files: SavedModels and GraphDefs. Start with `load`."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple

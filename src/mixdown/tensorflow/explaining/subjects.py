@@ -1,7 +1,5 @@
 """What can be explained: each target as graphs with their plans, neither run nor registered. See `planned_graphs`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path

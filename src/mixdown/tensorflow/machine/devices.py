@@ -1,7 +1,5 @@
 """Types of devices: in a device string, by default for a policy, and by default on this machine; and versions."""
 
-from __future__ import annotations
-
 import os
 import platform
 import re

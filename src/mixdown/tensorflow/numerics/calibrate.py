@@ -1,7 +1,5 @@
 """`mixdown.calibrate`: a policy that fits the ranges of numbers on real batches. Start with `calibration`."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace

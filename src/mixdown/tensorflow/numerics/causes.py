@@ -6,8 +6,6 @@ one is reported from which non-finite values reach a result: an infinite mask th
 listed among the others.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy

@@ -3,8 +3,6 @@
 `locate` finds it in one extra run of a step, `locating` watches a program until its numbers go bad for the first time.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace

@@ -3,8 +3,6 @@
 Cast nodes, by which a value changes its dtype, are made by `cast_node` and known by `is_cast`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 

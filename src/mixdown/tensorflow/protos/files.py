@@ -1,7 +1,5 @@
 """Read protos from files, and copy model folders, that may come from anywhere: `proto_in` and `copied`."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import stat

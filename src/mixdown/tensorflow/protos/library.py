@@ -4,8 +4,6 @@ A node refers to a function by its op or by an attribute. Functions of one group
 chooses one of them by device, as for RNN layers, so all of them must be rewritten together.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from itertools import count

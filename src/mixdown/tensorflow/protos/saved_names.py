@@ -1,7 +1,5 @@
 """Nodes that signatures, variables, savers and assets of a saved graph name. Start with `asked_for` and `outputs`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

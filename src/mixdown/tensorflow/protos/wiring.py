@@ -1,7 +1,5 @@
 """Which node and port each data input of a body comes from. See `WiredBody`."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter

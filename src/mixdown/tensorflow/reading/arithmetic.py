@@ -1,7 +1,5 @@
 """The arithmetic of matrix products and convolutions: how much it is, `Work`, and whether it sums, `Contractions`."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cache, cached_property

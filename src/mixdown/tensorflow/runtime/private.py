@@ -4,8 +4,6 @@ Other modules import what they need from here (`from mixdown.tensorflow.runtime.
 gone does not break the import, but raises an error that names it when it is used; `missing` lists all of them before.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from mixdown.errors import MixdownError

@@ -1,7 +1,5 @@
 """Feeds of a session that runs a twin: a tensor that was split is fed wherever the twin keeps it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from typing import Any

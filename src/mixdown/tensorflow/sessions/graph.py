@@ -5,8 +5,6 @@ its outputs back to float32. So whatever is fed, fetched, saved or waited for by
 read the 16-bit node; others read the carrier, or the node itself where that saves a cast.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Mapping, Sequence
 from copy import deepcopy

@@ -4,8 +4,6 @@ A session cannot change a node it has, so a decision once carried out stands. Ea
 is planned anew, as if it had come at once; new nodes do as that plan says, old ones stay as they are.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 

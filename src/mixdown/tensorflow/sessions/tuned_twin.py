@@ -6,8 +6,6 @@ plan changes. So the candidates share those, and a run takes the user's fetches 
 fetched decides which runs are compared. What is added to the graph after the first run stays float32.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import deepcopy
 from typing import Any

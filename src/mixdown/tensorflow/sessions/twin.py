@@ -1,7 +1,5 @@
 """The twin of a session's graph, which the session runs in its place. Start with `SessionTwin.sync`."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """The shapes of one body's values, by the shape functions of this room; others are asked for. See `BodyShapes`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from mixdown.core.graph import Shape

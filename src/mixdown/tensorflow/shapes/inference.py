@@ -6,8 +6,6 @@ of the whole body if another one is needed. The arguments of a function have the
 among the outermost arguments come from `variable_handles`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from functools import cache, cached_property

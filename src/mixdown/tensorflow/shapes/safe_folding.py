@@ -9,8 +9,6 @@ billions. So such inputs that could be long are first replaced by placeholders; 
 back.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import deepcopy

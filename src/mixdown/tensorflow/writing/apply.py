@@ -1,7 +1,5 @@
 """A plan written onto copies of protos: dtypes change, casts are inserted, functions get new names. See `apply`."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 from copy import deepcopy

@@ -1,7 +1,5 @@
 """GraphDef in, GraphDef out: `rewrite_graph_def`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from os import PathLike
 from pathlib import Path

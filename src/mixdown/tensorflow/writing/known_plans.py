@@ -4,8 +4,6 @@ A program that compiles a Keras model again, or makes the same model again after
 cross-validation do, traces the same step again. Reading and planning it takes many times as long as comparing it.
 """
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from copy import deepcopy

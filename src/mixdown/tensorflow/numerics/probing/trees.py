@@ -5,8 +5,6 @@ loops run one iteration after the other, random ops without a seed get one, and,
 and assertions let values pass, because what follows a failed check would not run.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from itertools import count
 from typing import Any, NamedTuple

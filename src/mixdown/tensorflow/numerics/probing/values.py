@@ -1,7 +1,5 @@
 """The probe behind `compare` and `bisect`: the values of tensors, widened to float32, in the order they were made."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 
