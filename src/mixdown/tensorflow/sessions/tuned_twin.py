@@ -21,8 +21,7 @@ from mixdown.tensorflow.protos.c_graph import CGraph
 from mixdown.tensorflow.protos.wiring import source
 from mixdown.tensorflow.runtime.private import c_api, eager_mode
 from mixdown.tensorflow.sessions.graph import MARK, Layout, write
-from mixdown.tensorflow.sessions.growth import SettledPlan
-from mixdown.tensorflow.sessions.twin import SessionTwin
+from mixdown.tensorflow.sessions.twin import SessionTwin, SettledPlan
 from mixdown.tuning.memory import Identity, fingerprint
 from mixdown.tuning.tuner import Note, Tuner, timed
 
