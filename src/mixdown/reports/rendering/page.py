@@ -20,29 +20,16 @@ from math import isfinite
 from string import Template
 from typing import Any, TypeVar
 
+from mixdown.private_names import words
 from mixdown.reports.compare import compare, unpaired
 from mixdown.reports.model import GraphReport, OpRow, ReportData, ScalerReport, SiteRow
 from mixdown.reports.rendering.blocks import Table, blocks, size
 from mixdown.untrusted.escaped import escaped
 
-SCRIPTS = (
-    "dom.js",
-    "data.js",
-    "scopes.js",
-    "tree.js",
-    "treemap.js",
-    "map.js",
-    "search.js",
-    "chain.js",
-    "panel.js",
-    "table.js",
-    "scale.js",
-    "parts.js",
-    "compare.js",
-    "summary.js",
-    "tabs.js",
-    "page.js",
-)
+SCRIPTS = words("""
+    dom.js data.js scopes.js tree.js treemap.js map.js search.js chain.js panel.js table.js scale.js parts.js compare.js
+    summary.js tabs.js page.js
+""")
 """Each uses only those before it; page.js starts the page."""
 
 LARGEST = 500_000

@@ -16,8 +16,7 @@ from mixdown.tensorflow.machine.gates import closed_gate, gate_warning
 class _Scopes(threading.local):
     """The policies of the `with` blocks that a thread is in, innermost last."""
 
-    def __init__(self) -> None:
-        self.stack: list[Twins | None] = []
+    stack: tuple[Twins | None, ...] = ()
 
 
 _scopes = _Scopes()
@@ -40,8 +39,7 @@ def current_policy() -> Policy | None:
 
 def has_effect(policy: Policy) -> bool:
     """Whether a device of this machine takes part under a policy; warns if none does."""
-    gate = closed_gate(policy)
-    if gate:
+    if gate := closed_gate(policy):
         warn(gate_warning(policy, gate))
     return not gate
 
@@ -60,13 +58,12 @@ def set_process_policy(policy: Policy | None) -> None:
 @contextmanager
 def scope(policy: Policy | None) -> Iterator[None]:
     """Put a policy in force for this thread inside a `with` block, or none."""
-    twins, stack = None if policy is None else twins_for(policy), _scopes.stack
-    depth = len(stack)
+    twins, before = None if policy is None else twins_for(policy), _scopes.stack
     try:
-        stack.append(twins)
+        _scopes.stack = (*before, twins)
         yield
     finally:
-        del stack[depth:]
+        _scopes.stack = before
 
 
 def twins_for(policy: Policy) -> Twins:

@@ -4,8 +4,6 @@ The outermost body and every function it calls become one Graph. The sites of ca
 and results of the functions they call, so that a decision crosses function boundaries.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -107,6 +105,14 @@ def is_idle(function: str, library: Mapping[str, Any], policy: Policy) -> bool:
     kinds = {node.op for each in nodes for node in each}
     kinds.update(UPGRADES[kind] for kind in UPGRADES.keys() & kinds)
     return not any(categories.get(kind) is Category.ALLOW for kind in kinds)
+
+
+class _Node(NamedTuple):
+    """What nodes of one kind and one combination of types have in common."""
+
+    kind: str
+    values: signatures.Values
+    signature: Signature
 
 
 class _NodeReader:
@@ -247,14 +253,6 @@ def _frozen_signature(body: Body, *, outermost: bool) -> str | None:
     if body.function and bodies.GROUP in body.proto.attr:
         return "its function is one of several that TensorFlow may choose from, which must look alike"
     return None
-
-
-class _Node(NamedTuple):
-    """What nodes of one kind and one combination of types have in common."""
-
-    kind: str
-    values: signatures.Values
-    signature: Signature
 
 
 CONDUIT = kernels.Support(legal=True, kernel=True)

@@ -1,12 +1,10 @@
 """A copy of a function that probes are written into. Start with `ProbedFunction`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from graphlib import TopologicalSorter
 from heapq import heapify, heappop, heappush
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import tensorflow as tf
 from tensorflow.core.framework import types_pb2
@@ -48,7 +46,7 @@ class Key(NamedTuple):
     function: str
 
     @classmethod
-    def of(cls, graph: Graph, tensor: Tensor) -> Key:
+    def of(cls, graph: Graph, tensor: Tensor) -> Self:
         """The key of a tensor of a graph that was read."""
         op = graph.ops[graph.sites[tensor.site].op]
         return cls(op.name, op.kind, int(tensor.name.rpartition(":")[2]), op.function)
