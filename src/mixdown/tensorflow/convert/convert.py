@@ -5,8 +5,8 @@ stay what they are. With 16-bit weights the checkpoint is rewritten too. All oth
 """
 
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -27,7 +27,7 @@ from mixdown.tensorflow.convert.staging import staged
 from mixdown.tensorflow.convert.weights import Stored, store_low
 from mixdown.tensorflow.machine.devices import versions
 from mixdown.tensorflow.protos.bodies import function_body, graph_body, reachable
-from mixdown.tensorflow.protos.files import copied, proto_in, saved_model_in
+from mixdown.tensorflow.protos.files import copied, proto_in, saved_model_in, telling
 from mixdown.tensorflow.protos.library import by_name
 from mixdown.tensorflow.protos.saved_names import asked_for, outputs_of, refuse_dangling, sinks
 from mixdown.tensorflow.protos.signatures import LOW_TYPES
@@ -103,7 +103,7 @@ def convert_saved_model(
     if kind == "GraphDef" and io == "low":
         raise MixdownError("io='low' is for SavedModels: a frozen graph has no signature that could say so.")
     low_weights = weights == "low"
-    with _naming(target), staged(target, overwrite=overwrite) as folder:
+    with telling(f"{str(target)!r} cannot be written", OSError), staged(target, overwrite=overwrite) as folder:
         made = folder / target.name
         if kind != "GraphDef":
             with exported(source) if kind == "Keras" else nullcontext(source) as saved:
@@ -211,15 +211,6 @@ def _convert_frozen(
         editor.finish()
     target.write_bytes(graph_def.SerializeToString(deterministic=True))
     return plans[""], count
-
-
-@contextmanager
-def _naming(target: Path) -> Iterator[None]:
-    """Let errors of writing name the target, not the folder that it is made in."""
-    try:
-        yield
-    except OSError as error:
-        raise MixdownError(f"{str(target)!r} cannot be written: {error}.") from None
 
 
 def _report(name: str, plans: Mapping[str, Plan], warnings: Sequence[str]) -> Report:

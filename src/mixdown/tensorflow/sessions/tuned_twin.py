@@ -6,6 +6,7 @@ plan changes. So the candidates share those, and a run takes the user's fetches 
 fetched decides which runs are compared. What is added to the graph after the first run stays float32.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import deepcopy
 from typing import Any
@@ -17,6 +18,7 @@ from mixdown.core.gc_pause import collector_paused
 from mixdown.messages import warn
 from mixdown.tensorflow.machine.devices import described, versions
 from mixdown.tensorflow.protos import signatures
+from mixdown.tensorflow.protos.bodies import reached
 from mixdown.tensorflow.protos.c_graph import CGraph
 from mixdown.tensorflow.protos.wiring import source
 from mixdown.tensorflow.runtime.private import c_api, eager_mode
@@ -47,15 +49,11 @@ class Cone:
 
     def copied(self, nodes: Iterable[Any], changed: Iterable[str] = ()) -> Iterator[Any]:
         """Copies of the nodes that are changed, and of those that lead on from them or from earlier copies."""
-        nodes, readers = list(nodes), dict[str, list[str]]()
+        nodes, readers = list(nodes), defaultdict[str, list[str]](list)
         for node in nodes:
             for text in node.input:
-                readers.setdefault(source(text)[0], []).append(node.name)
-        queue = [*changed, *(name for each in self._names for name in readers.get(each, ()))]
-        for name in queue:
-            if name not in self._names:
-                self._names.add(name)
-                queue.extend(readers.get(name, ()))
+                readers[source(text)[0]].append(node.name)
+        self._names.update(reached([*changed, *self._names], lambda name: readers[name]))
         return (self._copy(node) for node in nodes if node.name in self._names)
 
     def tensor(self, name: str, port: int) -> Any:
