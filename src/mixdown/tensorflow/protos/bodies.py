@@ -103,8 +103,7 @@ def reachable(body: Body, library: Mapping[str, Any]) -> list[str]:
 def compiled(tree: Sequence[Body], library: Mapping[str, Any]) -> set[int]:
     """The bodies of a tree that only XLA runs: those marked so, and what they call unless others call it too."""
     number = {body.function: index for index, body in enumerate(tree)}
-    functions = ((index, body.proto.attr) for index, body in enumerate(tree) if body.function)
-    marked = [index for index, attr in functions if MUST_COMPILE in attr and attr[MUST_COMPILE].b]
+    marked = [index for index, body in enumerate(tree) if body.function and attribute(body.proto, MUST_COMPILE).b]
     called = [[number[name] for name in _called(body.nodes, library)] for body in tree]
     others = reached([0], lambda index: [each for each in called[index] if each not in marked])
     return set(reached(marked, lambda index: called[index])) - (set(others) - set(marked))
