@@ -42,6 +42,11 @@ class SettledPlan(NamedTuple):
     paints: tuple[Paint, ...]
 
     @property
+    def graph(self) -> Graph:
+        """The graph the plan is for."""
+        return self.plan.graph
+
+    @property
     def changes_anything(self) -> bool:
         """Whether any site is 16-bit."""
         return Paint.LOW in self.paints
@@ -228,14 +233,14 @@ def _low_inputs(plan: SettledPlan) -> set[tuple[str, int]]:
     nodes = plan.reading.bodies[0].nodes
     return {
         (nodes[use.node].name, use.position)
-        for tensor, uses in zip(plan.plan.graph.tensors, plan.reading.uses, strict=True)
+        for tensor, uses in zip(plan.graph.tensors, plan.reading.uses, strict=True)
         for use, site in zip(uses, tensor.consumers, strict=True)
         if use.body == 0 and plan.paints[site] is Paint.LOW
     }
 
 
 def _lowered(plan: SettledPlan) -> dict[str, frozenset[str]]:
-    graph, out = plan.plan.graph, {}
+    graph, out = plan.graph, {}
     for op, origin in zip(graph.ops, plan.reading.origins, strict=True):
         low = frozenset(graph.sites[site].attribute for site in op.sites if plan.paints[site] is Paint.LOW)
         if low and origin.body == 0:
