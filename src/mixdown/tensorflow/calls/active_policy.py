@@ -16,7 +16,8 @@ from mixdown.tensorflow.machine.gates import closed_gate, gate_warning
 class _Scopes(threading.local):
     """The policies of the `with` blocks that a thread is in, innermost last."""
 
-    stack: tuple[Twins | None, ...] = ()
+    def __init__(self) -> None:
+        self.stack: list[Twins | None] = []
 
 
 _scopes = _Scopes()
@@ -58,12 +59,13 @@ def set_process_policy(policy: Policy | None) -> None:
 @contextmanager
 def scope(policy: Policy | None) -> Iterator[None]:
     """Put a policy in force for this thread inside a `with` block, or none."""
-    twins, before = None if policy is None else twins_for(policy), _scopes.stack
+    twins, stack = None if policy is None else twins_for(policy), _scopes.stack
+    depth = len(stack)
     try:
-        _scopes.stack = (*before, twins)
+        stack.append(twins)
         yield
     finally:
-        _scopes.stack = before
+        del stack[depth:]
 
 
 def twins_for(policy: Policy) -> Twins:
