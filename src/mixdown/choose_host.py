@@ -3,8 +3,6 @@
 A host is imported when it is first needed: the other one need not be installed.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from dataclasses import replace

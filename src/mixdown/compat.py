@@ -1,7 +1,5 @@
 """The documented names, put back where TensorFlow's documentation has them. Start with `install`."""
 
-from __future__ import annotations
-
 import functools
 import sys
 from collections.abc import Callable

@@ -4,8 +4,6 @@ A program that has set up logging decides what becomes of the log lines. In one 
 the environment says otherwise: MIXDOWN_LOG=off, error, warning, info (the default) or debug.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import sys

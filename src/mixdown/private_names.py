@@ -4,8 +4,6 @@ A host keeps its names in a table of its own and says with which releases it was
 private name.
 """
 
-from __future__ import annotations
-
 import inspect
 import sys
 from collections.abc import Iterable, Iterator
@@ -28,6 +26,11 @@ class Private(NamedTuple):
     def package(self) -> str:
         """The library that it is a part of."""
         return self.path.partition(":")[0].partition(".")[0]
+
+
+def words(text: str) -> tuple[str, ...]:
+    """The names in a text, separated by white space: for a long list."""
+    return tuple(text.split())
 
 
 def resolved(wanted: Private, advice: str) -> Any:

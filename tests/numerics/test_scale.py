@@ -10,11 +10,12 @@ import pytest
 import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.tensorflow.numerics.numpy_counts import bits_of
 
 import mixdown
 from mixdown.numerics.scale import HEADROOM, advise
 from mixdown.numerics.tally import Tally
-from mixdown.rules.formats import BOUNDARIES, EXPONENTS, bits_of
+from mixdown.rules.formats import BOUNDARIES, EXPONENTS
 
 ON_CPU = mixdown.Policy(devices="all")
 

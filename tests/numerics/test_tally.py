@@ -6,10 +6,10 @@ import pytest
 import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.tensorflow.numerics.numpy_counts import counted, told
+from tests.tensorflow.numerics.numpy_counts import bits_of, counted, told
 
 from mixdown.numerics.tally import Tally
-from mixdown.rules.formats import BOUNDARIES, bits_of, value_of
+from mixdown.rules.formats import BOUNDARIES, value_of
 from mixdown.tensorflow.numerics.probing.counts import summary
 
 # Every float32 is equally likely by its bits, and the neighbours of every boundary are likely.

@@ -32,9 +32,9 @@ def swap_operands(nodes: Any) -> None:
 
 def swapped_in_functions(monkeypatch: pytest.MonkeyPatch) -> None:
     def swapped(*arguments: Any) -> Any:
-        applied = apply(*arguments)
-        swap_operands(applied.root.node_def)
-        return applied
+        root, twins = apply(*arguments)
+        swap_operands(root.node_def)
+        return root, twins
 
     monkeypatch.setattr(function_family, "apply", swapped)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 import tensorflow as tf
@@ -15,7 +15,7 @@ from tests.reports.rendering.browser import headless, needs_chromium
 
 import mixdown
 from mixdown import cli, messages
-from mixdown.cli.progress import Lines, RichBar
+from mixdown.cli.progress import Progress
 from mixdown.numerics.calibrated import Ruling, Verdict
 from mixdown.numerics.comparison import Compared, Comparison, Errors
 from mixdown.numerics.location import Location, Range
@@ -40,15 +40,14 @@ TEXTS: dict[str, Callable[[], str]] = {
     "skipped steps": lambda: description(50, [(UGLY, "Inf")]),
     "a report": lambda: str(mixdown.explain(named(UGLY))),
     "a chain of causes": lambda: mixdown.explain(named(UGLY)).why(UGLY),
-    "a line of progress": lambda: written(Lines),
+    "a line of progress": lambda: written(io.StringIO()),
 }
 
 
-def written(kind: Any, out: io.StringIO | None = None) -> str:
-    out = out or io.StringIO()
-    bar = kind(out)
-    bar.show(1, 3, f"{UGLY} [/] [bold]")
-    bar.close()
+def written(out: io.StringIO) -> str:
+    with Progress(3, quiet=True, file=out) as progress:
+        progress.step(f"{UGLY} [/] [bold]")
+        progress._begin()
     return out.getvalue()
 
 
@@ -69,7 +68,7 @@ class Terminal(io.StringIO):
 
 def test_a_bar_takes_no_markup_from_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "300")
-    shown = written(RichBar, Terminal())
+    shown = written(Terminal())
     assert "\x1b[2J" not in shown
     assert "[/] [bold]" in shown
 

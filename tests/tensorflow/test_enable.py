@@ -9,7 +9,7 @@ import tensorflow as tf
 import tf_keras
 
 import mixdown
-from mixdown.tensorflow.enable import switch
+from mixdown.tensorflow.calls import active_policy
 
 CPU_TOO = mixdown.Policy(devices=("GPU", "CPU"))
 LARGE = tf.constant([[300.0]])
@@ -18,7 +18,7 @@ LARGE = tf.constant([[300.0]])
 @pytest.fixture(autouse=True)
 def _disabled_afterwards() -> Iterator[None]:
     yield
-    switch.set(on=False, policy=None)
+    active_policy.set_process_policy(None)
     keras.config.set_dtype_policy("float32")
     tf_keras.mixed_precision.set_global_policy("float32")
 

@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 import mixdown
-from mixdown.tensorflow.enable import switch
+from mixdown.tensorflow.calls import active_policy
 
 LARGE = tf.constant([[300.0]])
 EVERYWHERE = mixdown.Policy(devices="all")
@@ -67,12 +67,14 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_a_mistake_is_refused_in_a_sentence_and_changes_nothing(case: str) -> None:
+def test_a_mistake_is_refused_in_a_sentence_and_changes_nothing(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     make, message = REFUSED[case]
+    put_in_force: list[Any] = []
+    monkeypatch.setattr(active_policy, "set_process_policy", put_in_force.append)
     with pytest.raises(mixdown.MixdownError) as refused:
         make()
     assert message in str(refused.value)
-    assert not switch.on
+    assert put_in_force == []
     assert float(product()) == 90000.0
 
 

@@ -3,8 +3,6 @@
 A new command is a module with a `COMMAND`, and one entry in `COMMANDS`.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 import sys

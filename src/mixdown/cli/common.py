@@ -1,7 +1,5 @@
 """What the commands share: how one is declared, the options of the policy, and printing."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Callable

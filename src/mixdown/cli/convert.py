@@ -1,7 +1,5 @@
 """`mixdown convert SRC DST`: convert a SavedModel, a Keras model or a frozen graph to mixed precision, for serving."""
 
-from __future__ import annotations
-
 import argparse
 import warnings
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`mixdown diff before.json after.json`: what changed from one report to another."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`mixdown doctor`: whether mixed precision acts on this machine, and what prevents it if not."""
 
-from __future__ import annotations
-
 import argparse
 import json
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """`mixdown explain PATH`: what the rewrite does to a saved graph, op by op, without running it."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """How Ctrl-C ends a process at once, whatever it and its children are computing: `ending_at_once`."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

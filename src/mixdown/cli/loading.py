@@ -4,8 +4,6 @@ Most of those lines are written by native code before any log level holds. Whoev
 gets them.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """`mixdown run script.py`: run an old script as it was written."""
 
-from __future__ import annotations
-
 import argparse
 import runpy
 import sys

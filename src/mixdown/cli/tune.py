@@ -1,7 +1,5 @@
 """`mixdown tune`: what tuning found out on this machine and keeps for the next run: show it, or delete it."""
 
-from __future__ import annotations
-
 import argparse
 
 from mixdown.cli.common import Command, write_line

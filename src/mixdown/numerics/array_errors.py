@@ -1,7 +1,5 @@
 """How far arrays of two runs are from each other: `errors_between`. It needs NumPy, which every framework brings."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Calibration and repair of policies: the rules on ranges of numbers, and the policies that they lead to."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum

@@ -1,11 +1,10 @@
 """What `mixdown.numerics.compare` returns: how far mixed precision is from float32, tensor by tensor."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from math import inf
+from typing import Self
 
 from mixdown.numerics.tensors import TensorRow, aligned, named, short
 from mixdown.untrusted.escaped import escaped
@@ -90,7 +89,7 @@ class Comparison:
         return json.dumps({"schema": SCHEMA, **asdict(self)})
 
     @classmethod
-    def from_json(cls, text: str) -> Comparison:
+    def from_json(cls, text: str) -> Self:
         """What `to_json` wrote.
 
         Raises:

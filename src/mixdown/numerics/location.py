@@ -1,7 +1,5 @@
 """What `mixdown.numerics.locate` returns: the first op that made Inf or NaN of finite inputs. See `Location`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from re import escape
 

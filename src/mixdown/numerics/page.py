@@ -4,8 +4,6 @@ It needs neither network nor script. Bars are powers of two; bands mark what flo
 digits, and cannot hold.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from html import escape

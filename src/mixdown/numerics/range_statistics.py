@@ -1,12 +1,11 @@
 """What `mixdown.numerics.statistics` returns: every 16-bit tensor with its counts. Start with `Statistics`."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Self
 
 from mixdown.errors import MixdownError
 from mixdown.numerics.page import statistics_page
@@ -71,7 +70,7 @@ class Statistics:
         return json.dumps({**head, "tensors": rows})
 
     @classmethod
-    def from_json(cls, text: str) -> Statistics:
+    def from_json(cls, text: str) -> Self:
         """What `to_json` wrote.
 
         Raises:

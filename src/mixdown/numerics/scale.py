@@ -3,8 +3,6 @@
 A scale is a power of two: multiplying with it changes exponents only, so that no digit is lost.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import floor, frexp, log2

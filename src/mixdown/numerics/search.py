@@ -5,8 +5,6 @@ found by halving. It is kept from then on, and the search goes on before it, unt
 needed among n that takes at most k * (ceil(log2 n) + 1) + 1 runs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TypeVar
 

@@ -1,7 +1,5 @@
 """The tensors that results speak of, and plain-text tables of them: `TensorRow`, `aligned`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar

@@ -4,8 +4,6 @@ The rule is that of the documentation: batch sizes, input and output sizes and n
 two below 256, and multiples of 8 above. A host finds these sizes with `matmul`, `einsum` and `convolution`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from math import prod
 from typing import NamedTuple

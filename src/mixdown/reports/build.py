@@ -3,8 +3,6 @@
 Functions get the names that they have in Python, with a number behind those that would be the same.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """What differs between two reports: dtypes, casts and ops. Start with `compare`."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass
 

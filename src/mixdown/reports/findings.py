@@ -1,7 +1,5 @@
 """What `mixdown doctor` found: `Finding`, and the part that it finds without loading a framework: `at_first_sight`."""
 
-from __future__ import annotations
-
 import os
 import platform
 from collections.abc import Iterator

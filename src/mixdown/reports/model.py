@@ -3,8 +3,6 @@
 The functions that render, compare and explain reports take these; `mixdown.reports.report` puts them on one class.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -88,8 +86,8 @@ class Totals:
     low_flops: int = 0
     float32_bytes: int = 0
 
-    def __add__(self, other: Totals) -> Totals:
-        return Totals(*map(add, vars(self).values(), vars(other).values()))
+    def __add__(self, other: Self) -> Self:
+        return type(self)(*map(add, vars(self).values(), vars(other).values()))
 
 
 @dataclass(frozen=True)

@@ -1,15 +1,12 @@
 """The report that users get: its data, with methods that print it, explain an op and save it. See `Report`."""
 
-from __future__ import annotations
-
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TextIO
+from typing import Self, TextIO
 
 from mixdown.core.pricing.effort import Effort
 from mixdown.reports.model import GraphReport, ReportData
-from mixdown.reports.rendering.notebook import notebook
-from mixdown.reports.rendering.page import page
+from mixdown.reports.rendering.page import notebook, page
 from mixdown.reports.rendering.text import show, text
 from mixdown.untrusted.escaped import escaped
 
@@ -50,7 +47,7 @@ class Report(ReportData):
         lines = [line for graph, at in found for line in ([f"In {graph.name}:"] if several else []) + _chain(graph, at)]
         return "\n".join(map(escaped, lines))
 
-    def save(self, path: str | Path, *, compared: Report | None = None) -> Path:
+    def save(self, path: str | Path, *, compared: Self | None = None) -> Path:
         """Write it as a page (`.html`), as JSON (`.json`) or as text (`.txt`); returns the path.
 
         Args:

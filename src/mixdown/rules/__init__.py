@@ -9,10 +9,9 @@ from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
 
-from mixdown.rules.category import Category
 from mixdown.rules.documented import DOCUMENTED
 from mixdown.rules.jax_lists import JAX
-from mixdown.rules.rule_set import RuleSet
+from mixdown.rules.rule_set import Category, RuleSet
 from mixdown.rules.tensorflow_releases import TF_2_19, TF_2_21
 from mixdown.rules.traits import Traits
 

@@ -4,8 +4,6 @@ Boundaries are the bits of a float32 without its sign, read as an integer: these
 ones, Inf and NaN included, and comparing them is exact everywhere.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from struct import pack, unpack
 
@@ -33,11 +31,6 @@ NONZERO, INF, NAN = 1, 0x7F800000, 0x7F800001
 BOUNDARIES = tuple(sorted({NONZERO, INF, NAN, *(b for f in FORMATS.values() for b in (f.kept, f.normal, f.too_large))}))
 EXPONENTS = 256  # of a float32
 BIAS = 127
-
-
-def bits_of(value: float) -> int:
-    """The bits of a magnitude."""
-    return int(unpack("<I", pack("<f", abs(value)))[0])
 
 
 def value_of(bits: int) -> float:

@@ -7,10 +7,8 @@ no list stays float32: linear algebra, Fourier transforms, kernels of the user's
 
 from functools import partial
 
-from mixdown.rules.category import Category
 from mixdown.rules.jax_traits import TRAITS
-from mixdown.rules.list_variables import ListVariables
-from mixdown.rules.rule_set import RuleSet, kinds
+from mixdown.rules.rule_set import Category, ListVariables, RuleSet, kinds
 
 # JAX has no such variables of its own; the names of the lists are those of TensorFlow's.
 VARIABLES = ListVariables(

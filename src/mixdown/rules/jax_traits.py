@@ -5,8 +5,6 @@ A few kinds are no primitives but stand for what has none: `vdot` (a `dot_genera
 (a value that the branches of a condition yield).
 """
 
-from __future__ import annotations
-
 import re
 
 from mixdown.rules.rule_set import kinds

@@ -1,7 +1,5 @@
 """What the names of TensorFlow's ops say: the layer that an op belongs to, and whether it computes a gradient."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Container, Iterable, Sequence
 from functools import cached_property

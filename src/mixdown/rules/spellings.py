@@ -3,8 +3,6 @@
 Start with `choose`. A dtype may be an object of a framework, which has a name: none is imported to recognize it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches

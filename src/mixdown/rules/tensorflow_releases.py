@@ -10,9 +10,7 @@ ones, so they stand here without a gate.
 
 from functools import partial
 
-from mixdown.rules.category import Category
-from mixdown.rules.list_variables import ListVariables
-from mixdown.rules.rule_set import RuleSet, kinds
+from mixdown.rules.rule_set import Category, ListVariables, RuleSet, kinds
 from mixdown.rules.tensorflow_traits import TRAITS
 
 # The variables by which TensorFlow's pass lets users edit its lists; the older name last, as TensorFlow applies them.

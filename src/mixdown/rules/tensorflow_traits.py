@@ -1,7 +1,5 @@
 """What TensorFlow's op kinds do to memory and to variables, which decides their prices: `TRAITS`."""
 
-from __future__ import annotations
-
 import re
 
 from mixdown.rules.rule_set import kinds

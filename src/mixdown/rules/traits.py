@@ -1,7 +1,5 @@
 """The shape of `Traits`: what kinds of op do to memory and to variables. Facts for prices."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The law behind what a user passes as a loss scale: "dynamic", a number, a `Law`, or an object that has one."""
 
-from __future__ import annotations
-
 from numbers import Real
 
 from mixdown.errors import WrongTypeError

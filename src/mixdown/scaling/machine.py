@@ -93,12 +93,12 @@ def after(law: Law, state: State, *, finite: Number, where: Where) -> State:
     due, intolerable = good >= law.increment_period, bad >= law.tolerance
     # Graph optimizers turn a division by a constant into a product with its rounded reciprocal; not by this one.
     divisor = where(intolerable, law.multiplier, 1.0)
-    dropped = at_least(law.floor, state.scale / divisor, where)
+    dropped = state.scale / divisor
     return State(
         scale=where(
             finite,
             where(due, grown(law, state.scale, where), state.scale),
-            where(intolerable, dropped, state.scale),
+            where(intolerable, where(dropped > law.floor, dropped, law.floor), state.scale),
         ),
         good_steps=where(finite, where(due, 0, good), 0),
         bad_steps=where(finite, 0, where(intolerable, 0, bad)),
@@ -110,11 +110,6 @@ def grown(law: Law, scale: Number, where: Where) -> Number:
     # Compared before multiplying, so that no inf is ever computed, and after it: the quotient is rounded.
     factor = where(scale <= law.ceiling / law.multiplier, law.multiplier, 1.0)
     return where(scale * factor <= law.ceiling, scale * factor, scale)
-
-
-def at_least(floor: float, scale: Number, where: Where) -> Number:
-    """The scale, or the floor if the scale lies below it."""
-    return where(scale > floor, scale, floor)
 
 
 def divided(numbers: Number, scale: Number, cast: Callable[[Number, str], Number]) -> Number:

@@ -1,7 +1,5 @@
 """Warnings about wrapped optimizers that are not used as they must be: to scale the loss, and to apply gradients."""
 
-from __future__ import annotations
-
 import atexit
 import weakref
 from collections.abc import Callable, Sequence

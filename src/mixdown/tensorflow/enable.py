@@ -1,7 +1,5 @@
 """Mixed precision for a whole program (`enable_mixed_precision_graph_rewrite`), or for a block or function of it."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -53,14 +51,14 @@ def enable_mixed_precision_graph_rewrite(
         warn("There are sessions already: they stay in float32. Enable mixed precision before you make a session.")
     wrapped = _wrap(opt, loss_scale)
     install()
-    switch.set(on=True, policy=policy if active_policy.has_effect(policy) else None)
+    active_policy.set_process_policy(policy if active_policy.has_effect(policy) else None)
     watch(wrapped)
     return wrapped
 
 
 def disable_mixed_precision_graph_rewrite() -> None:
     """Run functions and new sessions in float32 again, if they do not already. Wrapped optimizers stay wrapped."""
-    switch.set(on=False, policy=None)
+    active_policy.set_process_policy(None)
 
 
 @contextmanager
@@ -133,20 +131,6 @@ def tuned_policy(policy: Policy | None = None) -> Policy:
         if isinstance(twins, TunedTwins | TunedSessionTwin) and twins.policy == policy:
             known |= twins.choices()
     return replace(policy, choices=tuple(sorted(known.items(), key=lambda choice: choice[0])))
-
-
-class Switch:
-    """Whether mixed precision is enabled; apart from the policy, which is None where no device takes part."""
-
-    on = False
-
-    def set(self, *, on: bool, policy: Policy | None) -> None:
-        """Remember whether it is enabled, and put a policy in force for the process, or none."""
-        self.on = on
-        active_policy.set_process_policy(policy)
-
-
-switch = Switch()
 
 
 def _wrap(opt: Any, loss_scale: float | str | LossScale) -> Any:

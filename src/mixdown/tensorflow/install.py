@@ -1,7 +1,5 @@
 """The hooks in TensorFlow, for calls and for sessions: put in together, and tested before they are relied on."""
 
-from __future__ import annotations
-
 import sys
 from threading import RLock
 from types import FrameType

@@ -1,7 +1,5 @@
 """The policies that are tried for a function: `candidates` to begin with, `refined` near the one that won."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple

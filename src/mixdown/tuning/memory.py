@@ -4,8 +4,6 @@ The files may be damaged or another's work: every value is checked, and a policy
 hand could have led to it.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

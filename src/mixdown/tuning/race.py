@@ -6,14 +6,12 @@ every heat, a few rounds, the slower half leaves, and whoever cannot be faster t
 best is kept if it wins once more, in rounds of these two alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import comb
 from random import Random
 from statistics import median
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 ROUNDS = 6
 """Of a heat. Fewer pairs say nothing with any certainty: the median lies between all of six but once in 32 times."""
@@ -61,7 +59,7 @@ class Race:
     is_due: bool = True  # whether `verdict` is to be asked, and `resumed` told the answer, before the next call
 
     @classmethod
-    def of(cls, count: int, budget: int) -> Race:
+    def of(cls, count: int, budget: int) -> Self:
         """A race of so many candidates, or of as many as so many calls can tell apart."""
         field = tuple(range(max(1, min(count, (budget - 2 * ROUNDS) // (1 + ROUNDS)))))
         return cls(field, budget, fresh=field if len(field) > 1 else (), times=((),) * count)
@@ -76,12 +74,12 @@ class Race:
         """The candidate that the next call runs."""
         return (*self.fresh, *self.queue, *self.live)[0]
 
-    def without(self, candidate: int) -> Race:
+    def without(self, candidate: int) -> Self:
         """The race without a candidate that was not run yet, for it is no other than one before."""
         live, fresh = ([each for each in these if each != candidate] for these in (self.live, self.fresh))
         return replace(self, live=tuple(live), fresh=tuple(fresh), is_due=True)
 
-    def after(self, seconds: float) -> Race:
+    def after(self, seconds: float) -> Self:
         """The state after the next candidate has run for so long."""
         if self.fresh:
             compiling = self.compiling + seconds
@@ -119,7 +117,7 @@ class Race:
             return (best,)
         return (0,) if won.low > 1 - LEAST_GAIN or self.left < 2 * ROUNDS else self.live
 
-    def resumed(self, stay: tuple[int, ...]) -> Race:
+    def resumed(self, stay: tuple[int, ...]) -> Self:
         """The race among those that stay. It depends on nothing else that was timed."""
         race = replace(self, live=stay, fresh=tuple(each for each in self.fresh if each in stay), is_due=False)
         if race.fresh or len(stay) == 1:

@@ -4,8 +4,6 @@ What an earlier run found out is taken over. Else there is a race among the cand
 winner, as long as calls are left. Calls with other shapes take another time, so they are not compared.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from statistics import median

@@ -1,7 +1,5 @@
 """Escapes text before it is shown: op names may hold control characters, which a terminal would act on."""
 
-from __future__ import annotations
-
 
 def escaped(text: str) -> str:
     """The text with every character that is not printable replaced by its escape sequence."""

@@ -1,7 +1,5 @@
 """Parses JSON from a file that anybody may have written, and refuses what is nested too deeply: `parsed`."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What kind of model lies at a path, found out without a framework: `kind_of`. Commands ask it before they load one."""
 
-from __future__ import annotations
-
 import os
 import zipfile
 from collections.abc import Collection

@@ -1,11 +1,9 @@
 """Builds frozen dataclasses from JSON and checks every value against its annotation. Start with `read_document`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum, EnumType
-from functools import cache
+from functools import cache, partial
 from types import NoneType, UnionType
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
@@ -13,6 +11,7 @@ from mixdown.errors import MisfitError, MixdownError
 from mixdown.untrusted.json_text import parsed
 
 T = TypeVar("T")
+Reader = Callable[[Any], Any]
 LARGEST = 2**127
 """The largest whole number that is accepted: all of them fit a float, and none takes long to compute with."""
 
@@ -76,114 +75,86 @@ def from_json_data(kind: type[T], data: object, place: str = "") -> T:
 
 
 @cache
-def _reader(hint: Any) -> Callable[[Any], Any]:  # noqa: ANN401 - annotations are of many types
+def _reader(hint: Any) -> Reader:  # noqa: ANN401 - annotations are of many types
     """The function that checks and converts a value with this annotation."""
     if hint is Any:
         return lambda value: value
     if hasattr(hint, "from_dict"):
-        return cast("Callable[[Any], Any]", hint.from_dict)
+        return cast("Reader", hint.from_dict)
     if is_dataclass(hint):
         return _object_reader(cast("Any", hint))
     if isinstance(hint, EnumType):
-        return _enum_reader(hint)
+        return partial(_read_enum, hint, [each.value for each in cast("Any", hint)])
+    items = [_reader(item) for item in get_args(hint) if item is not Ellipsis]
     if get_origin(hint) in CONTAINERS:
-        return CONTAINERS[get_origin(hint)](*get_args(hint))
+        return partial(CONTAINERS[get_origin(hint)], items, Ellipsis in get_args(hint))
     accepted = get_args(hint) if isinstance(hint, UnionType) else (hint,)
-    is_plain = set(accepted) <= WORDS.keys()
-    return _plain_reader(accepted) if is_plain else _either_reader([_reader(each) for each in accepted])
-
-
-def _enum_reader(kind: EnumType) -> Callable[[Any], Any]:
-    values = [each.value for each in cast("Any", kind)]
-
-    def read(value: Any) -> Any:  # noqa: ANN401 - JSON is untyped
-        if value not in values:
-            raise MisfitError("", f"should be one of {', '.join(values)}")
-        return cast("Any", kind)(value)
-
-    return read
-
-
-def _either_reader(readers: list[Callable[[Any], Any]]) -> Callable[[Any], Any]:
-    def read(value: Any) -> Any:  # noqa: ANN401 - JSON is untyped
-        problems = []
-        for each in readers:
-            try:
-                return each(value)
-            except MisfitError as misfit:
-                problems.append(misfit.problem.removeprefix("should be "))
-        raise MisfitError("", f"should be {', or '.join(problems)}")
-
-    return read
-
-
-def _plain_reader(accepted: tuple[type, ...]) -> Callable[[Any], Any]:
-    types = {int, float} | set(accepted) if float in accepted else set(accepted)  # JSON may write 1.0 as 1
-
-    def read(value: Any) -> Any:  # noqa: ANN401 - JSON is untyped
-        # Compares types exactly: in Python, True is an int.
-        if type(value) not in types or (type(value) is int and abs(value) > LARGEST):
-            raise MisfitError("", f"should be {' or '.join(WORDS[each] for each in accepted)}")
-        return value
-
-    return read
-
-
-def _tuple_reader(*items: Any) -> Callable[[Any], Any]:  # noqa: ANN401 - annotations are of many types
-    endless = items[-1] is Ellipsis
-    readers = [_reader(item) for item in items if item is not Ellipsis]
-
-    def read(value: Any) -> Any:  # noqa: ANN401 - JSON is untyped
-        if not isinstance(value, list) or not (endless or len(value) == len(readers)):
-            raise MisfitError("", "should be a list" if endless else f"should be a list of {len(readers)}")
-        each = readers * len(value) if endless else readers
-        return tuple(_inside(f"[{at}]", *pair) for at, pair in enumerate(zip(each, value, strict=True)))
-
-    return read
-
-
-def _mapping_reader(_: Any, item: Any) -> Callable[[Any], Any]:  # noqa: ANN401 - annotations are of many types
-    read_value = _reader(item)
-
-    def read(value: Any) -> Any:  # noqa: ANN401 - JSON is untyped
-        if not isinstance(value, dict):
-            raise MisfitError("", "should be an object")
-        return {key: _inside(f"[{key!r}]", read_value, part) for key, part in value.items()}
-
-    return read
-
-
-def _set_reader(item: Any) -> Callable[[Any], Any]:  # noqa: ANN401 - annotations are of many types
-    read_items = _tuple_reader(item, ...)
-    return lambda value: frozenset(read_items(value))
-
-
-CONTAINERS: dict[Any, Callable[..., Callable[[Any], Any]]] = {
-    dict: _mapping_reader,
-    frozenset: _set_reader,
-    tuple: _tuple_reader,
-}
+    return partial(_read_plain, accepted) if set(accepted) <= WORDS.keys() else partial(_read_either, items)
 
 
 @cache
-def _object_reader(kind: Any) -> Callable[[Any], Any]:  # noqa: ANN401 - dataclasses have no common type
+def _object_reader(kind: Any) -> Reader:  # noqa: ANN401 - dataclasses have no common type
     hints = get_type_hints(kind)
     readers = {field.name: _reader(hints[field.name]) for field in fields(kind)}
     needed = [f.name for f in fields(kind) if f.default is MISSING and f.default_factory is MISSING]
-
-    def read(value: Any) -> Any:  # noqa: ANN401 - JSON is untyped
-        if not isinstance(value, dict):
-            raise MisfitError("", "should be an object")
-        if unknown := sorted(value.keys() - readers.keys()):
-            raise MisfitError("", f"has no {', '.join(unknown)}; it has {', '.join(readers)}")
-        if absent := [name for name in needed if name not in value]:
-            raise MisfitError("", f"is incomplete: it has no {', '.join(absent)}")
-        return kind(**{name: _inside(name, readers[name], part) for name, part in value.items()})
-
-    return read
+    return partial(_read_object, kind, readers, needed)
 
 
-def _inside(name: str, read: Callable[[Any], Any], value: Any) -> Any:  # noqa: ANN401 - JSON is untyped
+def _read_object(kind: Any, readers: dict[str, Reader], needed: list[str], value: Any) -> Any:  # noqa: ANN401 - JSON is untyped
+    if not isinstance(value, dict):
+        raise MisfitError("", "should be an object")
+    if unknown := sorted(value.keys() - readers.keys()):
+        raise MisfitError("", f"has no {', '.join(unknown)}; it has {', '.join(readers)}")
+    if absent := [name for name in needed if name not in value]:
+        raise MisfitError("", f"is incomplete: it has no {', '.join(absent)}")
+    return kind(**{name: _inside(name, readers[name], part) for name, part in value.items()})
+
+
+def _read_enum(kind: Any, values: list[Any], value: Any) -> Any:  # noqa: ANN401 - JSON is untyped
+    if value not in values:
+        raise MisfitError("", f"should be one of {', '.join(values)}")
+    return kind(value)
+
+
+def _read_either(readers: list[Reader], value: Any) -> Any:  # noqa: ANN401 - JSON is untyped
+    problems = []
+    for each in readers:
+        try:
+            return each(value)
+        except MisfitError as misfit:
+            problems.append(misfit.problem.removeprefix("should be "))
+    raise MisfitError("", f"should be {', or '.join(problems)}")
+
+
+def _read_plain(accepted: tuple[type, ...], value: Any) -> Any:  # noqa: ANN401 - JSON is untyped
+    # Compares types exactly: in Python, True is an int. JSON may write 1.0 as 1.
+    known = type(value) in accepted or (type(value) is int and float in accepted)
+    if not known or (type(value) is int and abs(value) > LARGEST):
+        raise MisfitError("", f"should be {' or '.join(WORDS[each] for each in accepted)}")
+    return value
+
+
+def _read_tuple(readers: list[Reader], endless: bool, value: Any) -> Any:  # noqa: ANN401, FBT001 - JSON is untyped
+    if not isinstance(value, list) or not (endless or len(value) == len(readers)):
+        raise MisfitError("", "should be a list" if endless else f"should be a list of {len(readers)}")
+    each = readers * len(value) if endless else readers
+    return tuple(_inside(f"[{at}]", *pair) for at, pair in enumerate(zip(each, value, strict=True)))
+
+
+def _read_set(readers: list[Reader], _: bool, value: Any) -> Any:  # noqa: ANN401, FBT001 - JSON is untyped
+    return frozenset(_read_tuple(readers, True, value))  # noqa: FBT003 - it has any length
+
+
+def _read_mapping(readers: list[Reader], _: bool, value: Any) -> Any:  # noqa: ANN401, FBT001 - JSON is untyped
+    if not isinstance(value, dict):
+        raise MisfitError("", "should be an object")
+    return {key: _inside(f"[{key!r}]", readers[1], part) for key, part in value.items()}
+
+
+CONTAINERS: dict[Any, Callable[..., Any]] = {dict: _read_mapping, frozenset: _read_set, tuple: _read_tuple}
+
+
+def _inside(name: str, read: Reader, value: Any) -> Any:  # noqa: ANN401 - JSON is untyped
     """Read a part of a value; an error gets the name of the part."""
     try:
         return read(value)

@@ -12,7 +12,7 @@ from tests.reports.samples import plan, sample, step_graph
 from mixdown.core import Policy
 from mixdown.reports import Report
 from mixdown.reports.model import GraphReport, OpRow, ScalerReport, SiteRow
-from mixdown.reports.rendering.obstacles import obstacles
+from mixdown.reports.rendering.blocks import obstacles
 from mixdown.reports.rendering.text import show, text
 
 HOSTILE = "\x1b]0;owned\x07\x1b[31m\u202e[bold red]x[/]\r\n"

@@ -11,7 +11,7 @@ import tensorflow as tf
 import tf_keras
 
 import mixdown
-from mixdown.tensorflow.enable import switch
+from mixdown.tensorflow.calls import active_policy
 from mixdown.tensorflow.runtime.private import loss_scale_wrappers
 
 v1 = tf.compat.v1
@@ -24,7 +24,7 @@ CPU_TOO = mixdown.Policy(devices=("GPU", "CPU"))
 def _as_before() -> Iterator[None]:
     registered = dict(loss_scale_wrappers)
     yield
-    switch.set(on=False, policy=None)
+    active_policy.set_process_policy(None)
     loss_scale_wrappers.clear()
     loss_scale_wrappers.update(registered)
 

@@ -16,7 +16,7 @@ from tests import fresh
 from tests.tensorflow.sessions.session_lab import close_sessions
 
 import mixdown
-from mixdown.tensorflow.enable import switch
+from mixdown.tensorflow.calls import active_policy
 
 v1 = tf.compat.v1
 CPU_TOO = mixdown.Policy(devices=("GPU", "CPU"))
@@ -25,7 +25,7 @@ CPU_TOO = mixdown.Policy(devices=("GPU", "CPU"))
 @pytest.fixture(autouse=True)
 def _fresh() -> Iterator[None]:
     yield
-    switch.set(on=False, policy=None)
+    active_policy.set_process_policy(None)
     keras.config.set_dtype_policy("float32")
 
 

@@ -16,6 +16,11 @@ LOW = {"float16": np.dtype(np.float16), "bfloat16": np.dtype(tf.bfloat16.as_nump
 SMALLEST_NORMAL = {"float16": 2.0**-14, "bfloat16": 2.0**-126}
 
 
+def bits_of(value: float) -> int:
+    """The bits of the magnitude of a float32, read as an integer."""
+    return int(np.abs(np.float32(value)).view(np.uint32))
+
+
 @np.errstate(over="ignore", invalid="ignore")  # overflow and NaN are what is counted
 def counted(values: Any) -> dict[str, Any]:
     """Everything a tally tells, by casting and comparing."""

@@ -185,6 +185,23 @@ def test_a_broken_graph_has_no_shapes(case: str) -> None:
     assert [name for name, shape in made.items() if shape is None] == [graph_def.node[-1].input[0] + ":0"]
 
 
+@pytest.mark.parametrize("kind", ["AddN", "ConcatV2"])
+def test_inputs_that_no_op_can_take_are_left_to_tensorflow(kind: str) -> None:
+    with tf.Graph().as_default() as graph:
+        parts = [given(2, 3), given(2, 3)]
+        tf.identity(tf.add_n(parts) if kind == "AddN" else tf.concat(parts, 1))
+    graph_def = graph.as_graph_def()
+    (made,) = (node for node in graph_def.node if node.op == kind)
+    if kind == "AddN":
+        made.attr["N"].i = 0
+        del made.input[:]
+    else:
+        del graph_def.node[1].attr["shape"].shape.dim[1:]  # of another rank
+    read_graph = read(graph_body(graph_def), {}, Policy(devices=("CPU",))).graph
+    shapes_by_name = dict(zip([tensor.name for tensor in read_graph.tensors], read_graph.shapes, strict=True))
+    assert shapes_by_name[f"{made.name}:0"] is None
+
+
 def test_a_long_chain_of_integers_is_left_to_tensorflow() -> None:
     with tf.Graph().as_default() as graph:
         shape = tf.constant([2, 3])

@@ -1,4 +1,4 @@
-"""The HTML page of a report: one file that needs neither network nor server. Start with `page`.
+"""The HTML page of a report: one file that needs neither network nor server. Start with `page`; `notebook` frames it.
 
 It is put together from static/: page.html, a template; page.css; and the scripts, joined in the order of SCRIPTS. A
 name in a graph is never markup: all data goes into one JSON block, and the scripts put it on the page as plain text.
@@ -9,40 +9,33 @@ distinct string is stored once, and so is every distinct verdict (dtype, categor
 makes the page of a large model three times smaller.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json
 from dataclasses import asdict
+from html import escape
 from importlib.resources import files
-from itertools import chain
+from itertools import chain, islice, takewhile
 from math import isfinite
 from string import Template
 from typing import Any, TypeVar
 
+from mixdown.private_names import words
 from mixdown.reports.compare import compare, unpaired
 from mixdown.reports.model import GraphReport, OpRow, ReportData, ScalerReport, SiteRow
+from mixdown.reports.rendering.blocks import Table, blocks, size
+from mixdown.untrusted.escaped import escaped
 
-SCRIPTS = (
-    "dom.js",
-    "data.js",
-    "scopes.js",
-    "tree.js",
-    "treemap.js",
-    "map.js",
-    "search.js",
-    "chain.js",
-    "panel.js",
-    "table.js",
-    "scale.js",
-    "parts.js",
-    "compare.js",
-    "summary.js",
-    "tabs.js",
-    "page.js",
-)
+SCRIPTS = words("""
+    dom.js data.js scopes.js tree.js treemap.js map.js search.js chain.js panel.js table.js scale.js parts.js compare.js
+    summary.js tabs.js page.js
+""")
 """Each uses only those before it; page.js starts the page."""
+
+LARGEST = 500_000
+"""Bytes of a page that a notebook stores: a notebook keeps what it shows."""
+
+MOST_LINES = 20
 
 
 def page(report: ReportData, compared: ReportData | None = None) -> str:
@@ -61,6 +54,18 @@ def page(report: ReportData, compared: ReportData | None = None) -> str:
         script_hash=_hash(script),
         data=_packed(report, compared),
     )
+
+
+def notebook(report: ReportData) -> str:
+    """The report as HTML for the output of a cell."""
+    html = page(report)
+    if len(html) <= LARGEST:
+        style = "width: 100%; height: 900px; border: 0"
+        return f'<iframe sandbox="allow-scripts" style="{style}" srcdoc="{escape(html)}"></iframe>'
+    words = takewhile(lambda block: not isinstance(block, Table), blocks(report))
+    lines = "\n".join(escape(escaped(str(block))) for block in islice(words, MOST_LINES))
+    hint = f"The page of this report has {size(len(html))}: <code>report.save('report.html')</code> writes it"
+    return f"<pre>{lines}</pre><p>{hint}, <code>report.why('dense/MatMul')</code> explains an op.</p>"
 
 
 def _static(name: str) -> str:

@@ -1,7 +1,5 @@
 """Prints a report with the tables and colours of rich. The only module that needs it: `pip install 'mixdown[rich]'`."""
 
-from __future__ import annotations
-
 from typing import TextIO
 
 from rich.console import Console

@@ -1,7 +1,5 @@
 """A report, or what changed between two, as plain text. Start with `show`, `text` or `difference`."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from importlib.util import find_spec

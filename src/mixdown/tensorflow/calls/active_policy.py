@@ -1,7 +1,5 @@
 """Which policy is in force: for the whole process, or inside a `with` block of one thread."""
 
-from __future__ import annotations
-
 import atexit
 import os
 import threading
@@ -42,8 +40,7 @@ def current_policy() -> Policy | None:
 
 def has_effect(policy: Policy) -> bool:
     """Whether a device of this machine takes part under a policy; warns if none does."""
-    gate = closed_gate(policy)
-    if gate:
+    if gate := closed_gate(policy):
         warn(gate_warning(policy, gate))
     return not gate
 

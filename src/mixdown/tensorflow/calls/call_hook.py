@@ -5,8 +5,6 @@ through which functions are removed. Originals are never changed: gradients, exp
 them. With `observed` a block of code can see every call first, and make it in its own way.
 """
 
-from __future__ import annotations
-
 import functools
 import threading
 from collections.abc import Callable, Iterator, Sequence

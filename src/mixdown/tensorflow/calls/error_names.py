@@ -1,7 +1,5 @@
 """Errors that twins raise, in the user's terms: the names of the original functions, and the user's source lines."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any

@@ -5,8 +5,6 @@ which plans it: the time counted since the plan before is the time of the functi
 counted, the function was traced earlier, and nothing is said.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from time import perf_counter

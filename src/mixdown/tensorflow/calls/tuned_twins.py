@@ -4,8 +4,6 @@ Each candidate has `Twins` of its own, so a call that is tuned is an ordinary ca
 Once a function has its twin, the call hook finds it in `known`, as it finds any other.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -13,9 +11,8 @@ from typing import Any
 from mixdown.core import Policy
 from mixdown.rules.layer_names import python_name
 from mixdown.tensorflow.calls.twins import Twin, Twins
-from mixdown.tensorflow.machine.devices import described, device_type, machine_default
+from mixdown.tensorflow.machine.devices import described, device_type, machine_default, versions
 from mixdown.tensorflow.machine.workers import said_by_chief, synchronize
-from mixdown.tensorflow.runtime.versions import versions
 from mixdown.tuning.memory import Identity, fingerprint
 from mixdown.tuning.tuner import Note, Tuner, timed
 

@@ -1,7 +1,5 @@
 """Twins of functions: the rewritten copies that are run in place of the originals. Start with `Twins.of`."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from threading import RLock
@@ -16,8 +14,7 @@ from mixdown.messages import logger, warn
 from mixdown.rules.layer_names import python_name
 from mixdown.tensorflow.calls.tracing_time import planning_time
 from mixdown.tensorflow.machine.devices import device_type, machine_default
-from mixdown.tensorflow.reading.idle import is_idle
-from mixdown.tensorflow.reading.read import Reading
+from mixdown.tensorflow.reading.read import Reading, is_idle
 from mixdown.tensorflow.runtime.private import context as eager_context
 from mixdown.tensorflow.shapes.variable_handles import handles_of_inputs
 from mixdown.tensorflow.writing.function_family import rewrite_function

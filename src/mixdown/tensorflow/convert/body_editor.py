@@ -1,13 +1,10 @@
 """A graph or function whose values change from float32 to 16 bits, with the casts that takes. See `BodyEditor`."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from mixdown.tensorflow.protos import signatures
-from mixdown.tensorflow.protos.bodies import function_body, graph_body
-from mixdown.tensorflow.protos.cast_node import is_cast
+from mixdown.tensorflow.protos.bodies import function_body, graph_body, is_cast
 from mixdown.tensorflow.protos.library import kind_of, replace_all
 from mixdown.tensorflow.protos.wiring import Source, WiredBody, node_name
 from mixdown.tensorflow.reading.builder import RESULT

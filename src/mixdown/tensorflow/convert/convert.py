@@ -1,12 +1,15 @@
-"""Models on disk in, converted models on disk out: `convert_saved_model`."""
+"""Models on disk in, converted models on disk out: `convert_saved_model`.
 
-from __future__ import annotations
+`saved_model.pb` is rewritten without running any of it: signatures, Python objects, tables, assets and initializers
+stay what they are. With 16-bit weights the checkpoint is rewritten too. All other files are copied.
+"""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+import shutil
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from tensorflow.core.framework import graph_pb2
 
@@ -16,22 +19,26 @@ from mixdown.errors import GraphError, MixdownError
 from mixdown.messages import warn
 from mixdown.reports import Report
 from mixdown.reports.build import graph_report
-from mixdown.tensorflow.convert import saved_model
+from mixdown.tensorflow.convert import stored_values
 from mixdown.tensorflow.convert.body_editor import BodyEditor
-from mixdown.tensorflow.convert.meta_graph import rewrite_meta_graph
+from mixdown.tensorflow.convert.meta_graph import note_new_kinds, rewrite_meta_graph
+from mixdown.tensorflow.convert.signatures import lower_signatures
 from mixdown.tensorflow.convert.staging import staged
-from mixdown.tensorflow.convert.stored_values import store_constants
-from mixdown.tensorflow.protos.files import proto_in
+from mixdown.tensorflow.convert.weights import Stored, store_low
+from mixdown.tensorflow.machine.devices import versions
+from mixdown.tensorflow.protos.bodies import function_body, graph_body, reachable
+from mixdown.tensorflow.protos.files import copied, proto_in, saved_model_in, telling
 from mixdown.tensorflow.protos.library import by_name
-from mixdown.tensorflow.protos.saved_names import sinks
+from mixdown.tensorflow.protos.saved_names import asked_for, outputs_of, refuse_dangling, sinks
 from mixdown.tensorflow.protos.signatures import LOW_TYPES
 from mixdown.tensorflow.runtime.keras_files import exported
-from mixdown.tensorflow.runtime.versions import versions
-from mixdown.untrusted.model_files import kind_of, refuse_target
+from mixdown.tensorflow.runtime.private import fingerprinting_utils
+from mixdown.untrusted.model_files import SAVED_MODEL, SAVED_MODEL_TEXT, kind_of, refuse_target
 
 PRECISIONS = ("float32", "low")
 Precision = Literal["float32", "low"]
 FEEDS = {"Placeholder", "PlaceholderV2", "PlaceholderWithDefault"}
+VARIABLES = ("variables", "variables")  # the folder of the checkpoint, and its name in there
 
 
 @dataclass(frozen=True)
@@ -96,11 +103,11 @@ def convert_saved_model(
     if kind == "GraphDef" and io == "low":
         raise MixdownError("io='low' is for SavedModels: a frozen graph has no signature that could say so.")
     low_weights = weights == "low"
-    with _naming(target), staged(target, overwrite=overwrite) as folder:
+    with telling(f"{str(target)!r} cannot be written", OSError), staged(target, overwrite=overwrite) as folder:
         made = folder / target.name
         if kind != "GraphDef":
             with exported(source) if kind == "Keras" else nullcontext(source) as saved:
-                done = saved_model.convert(saved, made, policy, low_io=io == "low", low_weights=low_weights)
+                done = _convert_saved(saved, made, policy, low_io=io == "low", low_weights=low_weights)
             plans, warnings, (variables, _, constants) = done
             page = Path(target.name, "assets.extra", "mixdown-report.html")
         else:
@@ -114,6 +121,75 @@ def convert_saved_model(
     for warning in report.warnings:
         warn(warning)
     return Conversion(target, report, variables, constants, target.parent / page)
+
+
+def _convert_saved(
+    source: Path, target: Path, policy: Policy, *, low_io: bool, low_weights: bool
+) -> tuple[dict[str, Plan], list[str], Stored]:
+    """Convert a SavedModel into a folder that does not exist yet.
+
+    Returns:
+        The plans by the names of graphs and functions, warnings, and what is stored in 16 bits.
+
+    Raises:
+        MixdownError: the SavedModel has several graphs, for low weights.
+        GraphError: there is no SavedModel, or it is broken.
+    """
+    model = saved_model_in(source)
+    if low_weights and len(model.meta_graphs) > 1:
+        raise MixdownError(
+            f"{str(source)!r} holds {len(model.meta_graphs)} graphs that share their variables: "
+            f"weights='low' is for SavedModels with one."
+        )
+    plans: dict[str, Plan] = {}
+    warnings: list[str] = []
+    for meta_graph in model.meta_graphs:
+        refuse_dangling(meta_graph)
+        plans |= _rewrite(meta_graph, policy, warnings, low_io=low_io)
+    written = (SAVED_MODEL, SAVED_MODEL_TEXT, "fingerprint.pb", *([f"{VARIABLES[1]}.*"] if low_weights else []))
+    copied(source, target, shutil.ignore_patterns(*written))
+    stored = _store_weights(model.meta_graphs[0], source, target, policy, warnings) if low_weights else Stored()
+    for meta_graph in model.meta_graphs:
+        note_new_kinds(meta_graph)
+    (target / SAVED_MODEL).write_bytes(model.SerializeToString(deterministic=True))
+    fingerprinting_utils.write_fingerprint(str(target))
+    return plans, warnings, stored
+
+
+def _rewrite(meta_graph: Any, policy: Policy, warnings: list[str], *, low_io: bool) -> dict[str, Plan]:
+    """Rewrite one graph; returns the plans to report, by name."""
+    graph_def, roots = meta_graph.graph_def, set(meta_graph.object_graph_def.concrete_functions)
+    shown = _outermost(graph_def, roots)
+    ends = set() if low_io else outputs_of(meta_graph)
+    plans = rewrite_meta_graph(graph_def, policy, roots=roots, preserved=asked_for(meta_graph), outputs=ends)
+    if low_io:
+        warnings.extend(lower_signatures(meta_graph, LOW_TYPES[policy.low]))
+    title = " ".join(meta_graph.meta_info_def.tags) or "graph"
+    return {title: plans[""], **{name: plans[name] for name in shown if plans[name].changes_anything}}
+
+
+def _outermost(graph_def: Any, roots: set[str]) -> list[str]:
+    """The functions that can be called from outside and are called by no other."""
+    library = by_name(graph_def)
+    known = sorted(roots & library.keys())
+    called = set(reachable(graph_body(graph_def), library))
+    called.update(name for root in known for name in reachable(function_body(library[root]), library))
+    return [name for name in known if name not in called]
+
+
+def _store_weights(meta_graph: Any, source: Path, target: Path, policy: Policy, warnings: list[str]) -> Stored:
+    """Store variables and constants in 16 bits where that can be, and write the checkpoint to match."""
+    low, before, after = LOW_TYPES[policy.low], source.joinpath(*VARIABLES), target.joinpath(*VARIABLES)
+    has_values = before.with_suffix(".index").is_file()
+    keys = stored_values.object_keys(before, meta_graph.object_graph_def) if has_values else {}
+    stored = store_low(meta_graph, low, keys, asked_for(meta_graph) | outputs_of(meta_graph))
+    if has_values:
+        warnings.extend(
+            f"{name} has values that {policy.low} cannot hold: they are infinite now. Keep its readers in float32 "
+            f"(policy.with_keep) or use low='bfloat16'."
+            for name in stored_values.copy(before, after, stored.keys, low)
+        )
+    return stored
 
 
 def _convert_frozen(
@@ -131,19 +207,10 @@ def _convert_frozen(
     library, count = by_name(graph_def), 0
     for proto in (graph_def, *library.values()) if low_weights else ():
         editor = BodyEditor(proto, library, LOW_TYPES[policy.low])
-        count += store_constants(editor, ends | feeds if proto is graph_def else set())
+        count += stored_values.store_constants(editor, ends | feeds if proto is graph_def else set())
         editor.finish()
     target.write_bytes(graph_def.SerializeToString(deterministic=True))
     return plans[""], count
-
-
-@contextmanager
-def _naming(target: Path) -> Iterator[None]:
-    """Let errors of writing name the target, not the folder that it is made in."""
-    try:
-        yield
-    except OSError as error:
-        raise MixdownError(f"{str(target)!r} cannot be written: {error}.") from None
 
 
 def _report(name: str, plans: Mapping[str, Plan], warnings: Sequence[str]) -> Report:

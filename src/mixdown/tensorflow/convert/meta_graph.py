@@ -7,6 +7,7 @@ signatures. What only they call may get 16-bit arguments and results, under anot
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from typing import Any
 
 from mixdown.core import Plan, Policy, make_plan
@@ -15,8 +16,7 @@ from mixdown.errors import PolicyError
 from mixdown.rules.layer_names import LayerScopes
 from mixdown.tensorflow.machine.devices import default_type
 from mixdown.tensorflow.protos import library, signatures
-from mixdown.tensorflow.protos.bodies import CALLS, Body, function_body, graph_body, reachable
-from mixdown.tensorflow.protos.cast_node import cast_node
+from mixdown.tensorflow.protos.bodies import CALLS, Body, cast_node, function_body, graph_body, reachable
 from mixdown.tensorflow.reading.read import KEEP_MARK, read
 from mixdown.tensorflow.shapes.variable_handles import handles_of_arguments
 from mixdown.tensorflow.writing.function_family import apply_to_families
@@ -161,8 +161,7 @@ class _ConvertedFunctions:
 
 def _content(function: Any, original: str, originals: Mapping[str, str]) -> bytes:
     """What a function does, whatever it and its partners are called."""
-    copy = type(function)()
-    copy.CopyFrom(function)
+    copy = deepcopy(function)
     copy.signature.name = original
     library.rename_partners(copy, originals)
     return copy.SerializeToString(deterministic=True)

@@ -1,7 +1,5 @@
 """Signatures that take and return the 16-bit dtype: `io="low"`. Start with `lower_signatures`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

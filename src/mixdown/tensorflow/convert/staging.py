@@ -4,8 +4,6 @@ Start with `staged`. A process that is killed leaves at most such a hidden folde
 the same place removes it.
 """
 
-from __future__ import annotations
-
 import ctypes
 import fcntl
 import os

@@ -1,9 +1,6 @@
 """Values that are stored in 16 bits: constants in graphs (`store_constants`), variables in checkpoints (`copy`)."""
 
-from __future__ import annotations
-
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -14,9 +11,10 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped] 
 from tensorflow.core.framework import tensor_pb2
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
-from mixdown.errors import GraphError, MixdownError
+from mixdown.errors import GraphError
 from mixdown.tensorflow.convert.body_editor import BodyEditor
 from mixdown.tensorflow.protos import signatures
+from mixdown.tensorflow.protos.files import telling
 
 FLOAT_BYTES = 4
 
@@ -24,6 +22,7 @@ OBJECTS = "_CHECKPOINTABLE_OBJECT_GRAPH"
 """The name under which a checkpoint holds the graph of Python objects it was made from."""
 
 VALUE = "VARIABLE_VALUE"
+VALUES = "The values of the variables in"  # in messages
 
 FAILURES = (tf.errors.OpError, DecodeError, ArithmeticError, LookupError, MemoryError, RuntimeError, ValueError)
 """What TensorFlow's reader raises on files that are damaged."""
@@ -79,7 +78,7 @@ def object_keys(prefix: Path, saved: Any) -> dict[int, str]:
 
     Both graphs have the same shape, but number their nodes differently: they are walked together from the root.
     """
-    with _naming_files(prefix):
+    with telling(f"{VALUES} {str(prefix)!r} cannot be read", *FAILURES):
         reader = tf.train.load_checkpoint(str(prefix))
         if not saved.nodes or not reader.has_tensor(OBJECTS):
             return {}
@@ -101,7 +100,7 @@ def _matched_keys(stored: Any, saved: Any) -> dict[int, str]:
 
 def copy(source: Path, target: Path, keys: Collection[str], low: int) -> list[str]:
     """Copy a checkpoint with the named values in 16 bits; returns the names of those with values that are too large."""
-    with _naming_files(source):
+    with telling(f"{VALUES} {str(source)!r} cannot be read", *FAILURES):
         reader = tf.train.load_checkpoint(str(source))
         names = sorted(reader.get_variable_to_shape_map())
         values = {name: _array(reader.get_tensor(name)) for name in names}
@@ -109,15 +108,6 @@ def copy(source: Path, target: Path, keys: Collection[str], low: int) -> list[st
     too_large = [name for name, value in lowered.items() if np.isinf(value).any() and not np.isinf(values[name]).any()]
     _write(target, {**values, **lowered})
     return too_large
-
-
-@contextmanager
-def _naming_files(prefix: Path) -> Iterator[None]:
-    """Turn the errors of TensorFlow's reader, none of which names the files, into one that does."""
-    try:
-        yield
-    except FAILURES as error:
-        raise MixdownError(f"The values of the variables in {str(prefix)!r} cannot be read: {error}.") from None
 
 
 def _array(value: Any) -> np.ndarray:

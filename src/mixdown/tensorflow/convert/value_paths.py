@@ -4,8 +4,6 @@ A family is all that must change together if a variable changes its dtype: usual
 where a function is called with different variables, or where one variable is a copy of another.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field

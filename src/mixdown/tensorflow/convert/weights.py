@@ -4,8 +4,6 @@ A variable is stored in 16 bits if every read of it is cast at once, and if noth
 initializer. The cast would round it at every call; now it is rounded once, to the same bits.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 

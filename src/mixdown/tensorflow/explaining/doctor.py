@@ -1,7 +1,5 @@
 """Whether mixed precision acts on this machine, and if not, why not and what to do about it: `examine`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from importlib import import_module
 from importlib.util import find_spec

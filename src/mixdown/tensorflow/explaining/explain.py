@@ -1,7 +1,5 @@
 """What the rewrite would do to a function, model or graph, and why, without doing it: `explain`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -14,8 +12,8 @@ from mixdown.reports.build import graph_report
 from mixdown.rules.spellings import choose
 from mixdown.tensorflow.calls import active_policy
 from mixdown.tensorflow.explaining.subjects import PlannedGraph, planned_graphs
+from mixdown.tensorflow.machine.devices import versions
 from mixdown.tensorflow.machine.gates import closed_gate, gate_warning
-from mixdown.tensorflow.runtime.versions import versions
 
 AS_IF = (
     "This is a preview as if every device took part: mixed precision is not in force here. Pass "

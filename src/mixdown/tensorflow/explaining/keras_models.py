@@ -1,7 +1,5 @@
 """Models of Keras 3 and of tf_keras, traced but never run: `forward` and `training_step` give concrete functions."""
 
-from __future__ import annotations
-
 import inspect
 import sys
 import warnings
@@ -28,7 +26,8 @@ def is_model(target: Any) -> bool:
 def is_compiled_by_default(model: Any) -> bool:
     """Whether Keras has XLA compile the model on a machine with one GPU; tf_keras does not unless it is asked to."""
     _refuse_unready(model)
-    if model.distribute_strategy.num_replicas_in_sync > 1 or not isinstance(model, _keras_3_models()):
+    keras = sys.modules.get("keras")
+    if model.distribute_strategy.num_replicas_in_sync > 1 or keras is None or not isinstance(model, keras.Model):
         return bool(model.jit_compile)
     with _jit_compiled(model, jit_compile=True):
         return bool(model.jit_compile)  # Keras refuses, if a layer does not support it
@@ -84,11 +83,6 @@ def _jit_compiled(model: Any, *, jit_compile: bool | None) -> Iterator[None]:
         yield
     finally:
         model.jit_compile = kept
-
-
-def _keras_3_models() -> tuple[Any, ...]:
-    keras = sys.modules.get("keras")
-    return (keras.Model,) if keras is not None else ()
 
 
 def _on_iterator(train_function: Any) -> Any:

@@ -1,7 +1,5 @@
 """What was rewritten in this process so far, and what became of the loss scales: `report`."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -14,10 +12,10 @@ from mixdown.rules.layer_names import python_name
 from mixdown.tensorflow.calls import active_policy
 from mixdown.tensorflow.calls.twins import Twin
 from mixdown.tensorflow.loss_scaling.scaler_reports import scaler_notes, scaler_reports
+from mixdown.tensorflow.machine.devices import versions
 from mixdown.tensorflow.reading.products import products
 from mixdown.tensorflow.runtime import source_lines
 from mixdown.tensorflow.runtime.private import context
-from mixdown.tensorflow.runtime.versions import versions
 from mixdown.tensorflow.sessions import hook
 from mixdown.tuning.memory import Tuned
 

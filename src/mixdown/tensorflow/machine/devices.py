@@ -1,6 +1,4 @@
-"""Types of devices: in a device string, by default for a policy, and by default on this machine."""
-
-from __future__ import annotations
+"""Types of devices: in a device string, by default for a policy, and by default on this machine; and versions."""
 
 import os
 import platform
@@ -10,6 +8,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
+from mixdown import __version__
 from mixdown.core import Policy
 
 _TYPE = re.compile(r"/device:([A-Za-z_]+)|/(cpu|gpu|tpu)(?=:|$|/)", re.IGNORECASE)
@@ -42,3 +41,8 @@ def described(kind: str) -> str:
     lines = known.read_text("utf-8").splitlines() if known.exists() else []
     named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return f"{kind} {(named or [platform.processor()])[0]}, {os.cpu_count()} cores"
+
+
+def versions() -> dict[str, str]:
+    """The versions of mixdown and of TensorFlow that are loaded."""
+    return {"mixdown": __version__, "tensorflow": tf.__version__}

@@ -1,7 +1,5 @@
 """What keeps mixed precision from acting: devices that cannot gain (`closed_gate`)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import tensorflow as tf

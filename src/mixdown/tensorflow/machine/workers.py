@@ -3,8 +3,6 @@
 Both know the cluster that MultiWorkerMirroredStrategy has told TensorFlow's context of.
 """
 
-from __future__ import annotations
-
 from itertools import count
 from typing import Any
 

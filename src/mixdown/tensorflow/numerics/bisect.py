@@ -1,7 +1,5 @@
 """`mixdown.bisect`: the smallest set of ops to keep in float32 so that results are close enough."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace

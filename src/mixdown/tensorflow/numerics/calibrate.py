@@ -1,7 +1,5 @@
 """`mixdown.calibrate`: a policy that fits the ranges of numbers on real batches. Start with `calibration`."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -17,6 +15,7 @@ from mixdown.tensorflow.numerics.probing.counts import Counts
 from mixdown.tensorflow.numerics.probing.probed_function import Key
 from mixdown.tensorflow.numerics.probing.runs import chosen_policy
 from mixdown.tensorflow.numerics.statistics import count
+from mixdown.tensorflow.protos.bodies import reached
 
 MOST_ROUNDS = 5
 """A new rule may let other ops run in 16 bits, which are then measured too; this often at most."""
@@ -150,17 +149,9 @@ class _Judge:
 
 def _between_low_ops(plan: Plan) -> frozenset[int]:
     """The sites that have an allow op before and after them: not a loss, nor the arithmetic of an optimizer."""
-    allowed = plan.view.sites_of(Category.ALLOW)
-    return frozenset(_reached(allowed, plan.graph.successors) & _reached(allowed, plan.graph.predecessors))
-
-
-def _reached(roots: list[int], neighbours: list[list[int]]) -> set[int]:
-    queue, seen = list(roots), set(roots)
-    for here in queue:
-        fresh = [there for there in neighbours[here] if there not in seen]
-        seen.update(fresh)
-        queue.extend(fresh)
-    return seen
+    allowed, graph = plan.view.sites_of(Category.ALLOW), plan.graph
+    after, before = (reached(allowed, beside.__getitem__) for beside in (graph.successors, graph.predecessors))
+    return frozenset(after).intersection(before)
 
 
 def _with_rulings(policy: Policy, rulings: list[Ruling]) -> Policy:

@@ -1,7 +1,5 @@
 """`mixdown.numerics.LocateCallback`: reports, at the first step that loss scaling skips, which op caused it."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator
 from itertools import islice

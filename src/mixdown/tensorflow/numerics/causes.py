@@ -6,9 +6,9 @@ one is reported from which non-finite values reach a result: an infinite mask th
 listed among the others.
 """
 
-from __future__ import annotations
-
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -93,10 +93,7 @@ class _Order:
     """The order in which things happened, as far as the records show it."""
 
     def __init__(self, executions: Sequence[Execution]) -> None:
-        self._counts: dict[tuple[int, int], int] = {}
-        for execution in executions:
-            key = (execution.call, execution.function.number)
-            self._counts[key] = self._counts.get(key, 0) + 1
+        self._counts = Counter((execution.call, execution.function.number) for execution in executions)
 
     def key(self, cause: Cause) -> tuple[int, ...]:
         """The call, then from the outside in: iteration and place of each function on the way, down to the node."""
@@ -115,8 +112,7 @@ class _Order:
 
 def in_float32(node: Any, values: Sequence[Any], library: Mapping[str, Any]) -> list[Any] | None:
     """What a node makes of these inputs if all its 16-bit types are float32; None if it cannot be run alone."""
-    raised = type(node)()
-    raised.CopyFrom(node)
+    raised = deepcopy(node)
     for value in raised.attr.values():
         match value.WhichOneof("value"):
             case "type":

@@ -1,7 +1,5 @@
 """`mixdown.numerics.compare`: float32 and mixed side by side, from the same state and seeds."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -3,8 +3,6 @@
 `locate` finds it in one extra run of a step, `locating` watches a program until its numbers go bad for the first time.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -21,9 +19,10 @@ from mixdown.tensorflow.calls.call_hook import ObservedCall, observed
 from mixdown.tensorflow.install import install
 from mixdown.tensorflow.numerics.causes import Cause, find_cause, in_float32
 from mixdown.tensorflow.numerics.probing.health import Capture, Health, PortValues
-from mixdown.tensorflow.numerics.probing.probed_function import FLOATS, ProbedFunction, maker
+from mixdown.tensorflow.numerics.probing.probed_function import FLOATS, ProbedFunction
 from mixdown.tensorflow.numerics.probing.runs import Run, chosen_policy, kept
 from mixdown.tensorflow.numerics.probing.values import float_array
+from mixdown.tensorflow.protos.wiring import node_name
 from mixdown.tensorflow.runtime.private import context
 from mixdown.tensorflow.runtime.source_lines import of_op
 
@@ -102,7 +101,7 @@ def _located(health: Health) -> Location | None:
     if found.first is None:
         return None
     function, name = found.first.execution.function, found.first.node
-    cast = maker(function.inputs[name][0].text) if name in function.inserted else ""
+    cast = node_name(function.inputs[name][0].text) if name in function.inserted else ""
     readers = function.readers.get(function.outputs[name][0].text) if cast else None
     op = readers[0] if readers else function.by_name.get(name)  # of a cast, the op that reads it
     shown = name if op is None else op.name
@@ -156,8 +155,8 @@ def _is_finite(value: Any) -> bool:
 
 def _ranges(function: ProbedFunction, values: PortValues) -> tuple[Range, ...]:
     """The ranges of values, under the user's ops that made them: for a cast of the plan, the op that it casts."""
-    names = [maker(port.text) for port, _ in values]
-    own = [maker(function.inputs[name][0].text) if name in function.inserted else name for name in names]
+    names = [node_name(port.text) for port, _ in values]
+    own = [node_name(function.inputs[name][0].text) if name in function.inserted else name for name in names]
     return tuple(_range(name, value) for name, (_, value) in zip(own, values, strict=True))
 
 

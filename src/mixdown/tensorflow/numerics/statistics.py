@@ -1,7 +1,5 @@
 """`mixdown.numerics.statistics`: the numbers of every tensor that becomes 16-bit, measured in float32."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Any
 

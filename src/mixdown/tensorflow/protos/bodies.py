@@ -1,9 +1,13 @@
-"""One view of the two protos that hold nodes, GraphDef and FunctionDef, and of the calls between them: `Body`."""
+"""One view of the two protos that hold nodes, GraphDef and FunctionDef, and of the calls between them: `Body`.
 
-from __future__ import annotations
+Cast nodes, by which a value changes its dtype, are made by `cast_node` and known by `is_cast`.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
+
+from tensorflow.core.framework.attr_value_pb2 import AttrValue
+from tensorflow.core.framework.node_def_pb2 import NodeDef
 
 from mixdown.errors import GraphError
 
@@ -56,6 +60,11 @@ def function_body(function: Any) -> Body:
     )
 
 
+def attribute(node: Any, name: str) -> Any:
+    """An attribute of a node, empty if it has none; `node.attr[name]` would add it to the node."""
+    return node.attr.get(name) or AttrValue()
+
+
 def followed(node: Any, library: Mapping[str, Any]) -> list[str]:
     """The functions that a node calls as a part of this computation, if all of them can be rewritten with it."""
     names = [node.op] if node.op in library else _named(node) if node.op in CALLS else []
@@ -94,8 +103,7 @@ def reachable(body: Body, library: Mapping[str, Any]) -> list[str]:
 def compiled(tree: Sequence[Body], library: Mapping[str, Any]) -> set[int]:
     """The bodies of a tree that only XLA runs: those marked so, and what they call unless others call it too."""
     number = {body.function: index for index, body in enumerate(tree)}
-    functions = ((index, body.proto.attr) for index, body in enumerate(tree) if body.function)
-    marked = [index for index, attr in functions if MUST_COMPILE in attr and attr[MUST_COMPILE].b]
+    marked = [index for index, body in enumerate(tree) if body.function and attribute(body.proto, MUST_COMPILE).b]
     called = [[number[name] for name in _called(body.nodes, library)] for body in tree]
     others = reached([0], lambda index: [each for each in called[index] if each not in marked])
     return set(reached(marked, lambda index: called[index])) - (set(others) - set(marked))
@@ -119,3 +127,19 @@ def _is_plain(function: Any) -> bool:
     """Whether every argument and result has one fixed dtype: only then can the signature be rewritten."""
     ends = (*function.signature.input_arg, *function.signature.output_arg)
     return all(end.type and not end.number_attr for end in ends) and not function.signature.attr
+
+
+def cast_attributes(from_type: int, to_type: int) -> dict[str, Any]:
+    """The attributes of a node that casts from one dtype to the other."""
+    return {"SrcT": AttrValue(type=from_type), "DstT": AttrValue(type=to_type), "Truncate": AttrValue(b=False)}
+
+
+def cast_node(name: str, tensor: str, from_type: int, to_type: int, device: str = "") -> Any:
+    """A NodeDef that casts a tensor, which is given the way nodes of the same graph or function name it."""
+    attributes = cast_attributes(from_type, to_type)
+    return NodeDef(name=name, op="Cast", input=[tensor], device=device, attr=attributes)
+
+
+def is_cast(node: Any, from_type: int, to_type: int) -> bool:
+    """Whether a node casts from one dtype to the other."""
+    return node.op == "Cast" and node.attr["SrcT"].type == from_type and node.attr["DstT"].type == to_type

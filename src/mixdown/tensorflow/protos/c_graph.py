@@ -3,8 +3,6 @@
 `tf.import_graph_def` takes ten times as long, and cannot connect new nodes to nodes that are in the graph already.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable
 from typing import Any
 

@@ -1,11 +1,10 @@
 """Read protos from files, and copy model folders, that may come from anywhere: `proto_in` and `copied`."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -69,10 +68,17 @@ def copied(source: Path, target: Path, ignored: Callable[[str, list[str]], set[s
     for folder, folders, files in os.walk(home):
         for name in (*folders, *files):
             _refuse_strange(home, home.joinpath(folder, name))
-    try:
+    with telling(f"The model in {str(source)!r} cannot be copied", OSError):
         shutil.copytree(home, target, ignore=ignored)
-    except OSError as error:
-        raise MixdownError(f"The model in {str(source)!r} cannot be copied: {error}.") from None
+
+
+@contextmanager
+def telling(what: str, *errors: type[Exception]) -> Iterator[None]:
+    """Turn errors, whose messages may name no file or a wrong one, into one that begins with what cannot be done."""
+    try:
+        yield
+    except errors as error:
+        raise MixdownError(f"{what}: {error}.") from None
 
 
 def _refuse_strange(home: Path, path: Path) -> None:

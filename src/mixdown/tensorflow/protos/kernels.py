@@ -3,8 +3,6 @@
 Start with `make_support`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cache
 from typing import Any, NamedTuple

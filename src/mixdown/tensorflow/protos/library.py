@@ -4,8 +4,6 @@ A node refers to a function by its op or by an attribute. Functions of one group
 chooses one of them by device, as for RNN layers, so all of them must be rewritten together.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from itertools import count
@@ -13,7 +11,7 @@ from typing import Any
 
 from mixdown.errors import GraphError
 from mixdown.tensorflow.protos import signatures
-from mixdown.tensorflow.protos.bodies import GROUP
+from mixdown.tensorflow.protos.bodies import GROUP, reached
 
 PARTNERS = ("forward_function_name", "backward_function_name")
 """Attributes by which the functions of a group name each other."""
@@ -52,15 +50,12 @@ def rename_calls(nodes: Iterable[Any], names: Mapping[str, str]) -> None:
 
 def referenced(names: Iterable[str], functions: Mapping[str, Any], *, partners: bool = False) -> set[str]:
     """These functions and all that they refer to, directly or not; if `partners`, by the names of partners as well."""
-    queue = sorted(functions.keys() & names)
-    found = set(queue)
-    for name in queue:
-        function = functions[name]
-        more = mentioned(function.node_def) | (set(partners_of(function).values()) if partners else set())
-        fresh = sorted(more & functions.keys() - found)
-        queue.extend(fresh)
-        found.update(fresh)
-    return found
+
+    def named(name: str) -> set[str]:
+        others = partners_of(functions[name]).values() if partners else ()
+        return functions.keys() & {*mentioned(functions[name].node_def), *others}
+
+    return set(reached(functions.keys() & names, named))
 
 
 def callees_first(functions: Mapping[str, Any]) -> list[str]:
@@ -134,7 +129,7 @@ def kind_of(node: Any, library: Mapping[str, Any]) -> signatures.Kind:
 def output_types(node: Any, library: Mapping[str, Any]) -> list[int]:
     """The dtypes of a node's outputs."""
     kind = kind_of(node, library)
-    known = dict(zip((name for name, _ in kind.readers), kind.values(node), strict=True))
+    known = kind.named(kind.values(node))
     return [dtype for output in kind.definition.output_arg for _, dtype in signatures.ports(output, known)]
 
 

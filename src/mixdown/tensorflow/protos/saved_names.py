@@ -1,6 +1,4 @@
-"""Nodes that signatures, variables, savers and assets of a saved graph name. Start with `asked_for` and `outputs`."""
-
-from __future__ import annotations
+"""What signatures, variables, savers and assets of a saved graph name. Start with `asked_for` and `outputs_of`."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -39,7 +37,7 @@ def asked_for(meta_graph: Any) -> set[str]:
     return _nodes(meta_graph, found)
 
 
-def outputs(meta_graph: Any) -> set[str]:
+def outputs_of(meta_graph: Any) -> set[str]:
     """The names of the nodes that are plain outputs of signatures."""
     signatures = meta_graph.signature_def.values()
     return _nodes(meta_graph, {info.name for signature in signatures for info in signature.outputs.values()})

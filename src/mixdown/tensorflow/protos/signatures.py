@@ -3,8 +3,6 @@
 Results are cached per kind and combination of types: a graph of many thousand nodes has a few hundred of them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache

@@ -1,8 +1,6 @@
 """Which node and port each data input of a body comes from. See `WiredBody`."""
 
-from __future__ import annotations
-
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
@@ -102,33 +100,15 @@ class WiredBody:
         if all(source < target for source, target in edges):
             return
         closing = {index for index, node in enumerate(nodes) if node.op in ("NextIteration", "RefNextIteration")}
-        edges = [edge for edge in edges if edge[0] >= 0 and edge[0] not in closing]
-        if _can_be_sorted(len(nodes), edges):
-            return
-        before: dict[int, set[int]] = {}
+        before: dict[int, set[int]] = defaultdict(set)
         for source, target in edges:
-            before.setdefault(target, set()).add(source)
+            if source >= 0 and source not in closing:
+                before[target].add(source)
         try:
-            TopologicalSorter(before).prepare()  # takes longer, and names the nodes of a cycle
+            TopologicalSorter(before).prepare()
         except CycleError as error:
             cycle = " -> ".join(nodes[index].name for index in reversed(error.args[1]))
             raise GraphError(f"There is a cycle{self._where} outside a loop: {cycle}.") from None
-
-
-def _can_be_sorted(count: int, edges: Iterable[tuple[int, int]]) -> bool:
-    """Whether so many nodes can be put into an order that all edges follow."""
-    waiting = [0] * count
-    readers: list[list[int]] = [[] for _ in range(count)]
-    for source, target in edges:
-        waiting[target] += 1
-        readers[source].append(target)
-    queue = [node for node, number in enumerate(waiting) if not number]
-    for node in queue:
-        for reader in readers[node]:
-            waiting[reader] -= 1
-            if not waiting[reader]:
-                queue.append(reader)
-    return len(queue) == count
 
 
 def _index_names(body: Body) -> Mapping[str, int]:

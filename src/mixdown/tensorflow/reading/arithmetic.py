@@ -1,7 +1,5 @@
 """The arithmetic of matrix products and convolutions: how much it is, `Work`, and whether it sums, `Contractions`."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cache, cached_property
@@ -10,28 +8,25 @@ from typing import Any
 
 from mixdown.core.graph import Shape
 from mixdown.core.pricing.moved_bytes import GUESS
-from mixdown.tensorflow.protos.bodies import Body
+from mixdown.rules.rule_set import kinds
+from mixdown.tensorflow.protos.bodies import Body, attribute
 from mixdown.tensorflow.reading.builder import Draft, Origin, Use
 
 PRODUCTS: dict[str, tuple[str, ...]] = {
-    "BatchMatMul": ("adj_x", "adj_y"),
-    "BatchMatMulV2": ("adj_x", "adj_y"),
-    "BatchMatMulV3": ("adj_x", "adj_y"),
+    **dict.fromkeys(kinds("BatchMatMul BatchMatMulV2 BatchMatMulV3"), ("adj_x", "adj_y")),
     "Einsum": (),
     "MatMul": ("transpose_a", "transpose_b"),
 }
 """Matrix products, and the attributes that say which side is transposed."""
 
 CONVOLUTIONS: dict[str, tuple[int | None, int | None, int | None]] = {
-    "Conv2D": (0, 1, None),
-    "Conv2DBackpropFilter": (0, None, 2),
-    "Conv2DBackpropInput": (None, 1, 2),
-    "Conv3D": (0, 1, None),
-    "Conv3DBackpropFilterV2": (0, None, 2),
-    "Conv3DBackpropInputV2": (None, 1, 2),
-    "DepthwiseConv2dNative": (0, 1, None),
-    "DepthwiseConv2dNativeBackpropFilter": (0, None, 2),
-    "DepthwiseConv2dNativeBackpropInput": (None, 1, 2),
+    **dict.fromkeys(kinds("Conv2D Conv3D DepthwiseConv2dNative"), (0, 1, None)),
+    **dict.fromkeys(
+        kinds("Conv2DBackpropFilter Conv3DBackpropFilterV2 DepthwiseConv2dNativeBackpropFilter"), (0, None, 2)
+    ),
+    **dict.fromkeys(
+        kinds("Conv2DBackpropInput Conv3DBackpropInputV2 DepthwiseConv2dNativeBackpropInput"), (None, 1, 2)
+    ),
 }
 """Convolutions and their gradients: which input is the image, the kernel and the result, or the gradient by one of
 them; None for the one that is the output."""
@@ -102,9 +97,8 @@ class Contractions(PerOp):
             return True
         if kind == "Einsum":
             return contracts(node.attr["equation"].s.decode(errors="replace"), inputs)
-        left = inputs[0]
-        flipped = PRODUCTS[kind][0]
-        axis = -2 if flipped in node.attr and node.attr[flipped].b else -1
+        left, flipped = inputs[0], PRODUCTS[kind][0]
+        axis = -2 if attribute(node, flipped).b else -1
         return left is None or len(left) < -axis or left[axis] != 1
 
 

@@ -1,7 +1,5 @@
 """The lists that the modules of this room fill in and that become a Graph. Start with `Draft`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 

@@ -4,8 +4,6 @@ No cast can stand between a call and the arguments and results of its function, 
 Enter, Merge and NextIteration (`tie_recurrent_edges`). Reads of reference variables are marked (`mark_variable_reads`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from mixdown.core import Agreement, Role, Tie

@@ -1,7 +1,5 @@
 """The matrix products and convolutions of a graph, with the dimensions that matter to Tensor Cores: `products`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from mixdown.core.graph import Shape

@@ -4,16 +4,17 @@ The outermost body and every function it calls become one Graph. The sites of ca
 and results of the functions they call, so that a decision crosses function boundaries.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import numpy as np
 from tensorflow.core.framework import types_pb2
 
-from mixdown.core import Agreement, Graph, Op, Policy, Role, Site, Tie
+from mixdown.core import Agreement, Category, Graph, Op, Policy, Role, Site, Tie
+from mixdown.core.constants import described
+from mixdown.core.graph import Constant
 from mixdown.errors import GraphError
 from mixdown.tensorflow.machine.devices import default_type, device_type
 from mixdown.tensorflow.protos import bodies, kernels, signatures
@@ -23,7 +24,6 @@ from mixdown.tensorflow.protos.signatures import Signature
 from mixdown.tensorflow.protos.wiring import Source
 from mixdown.tensorflow.reading.arithmetic import Contractions, Work
 from mixdown.tensorflow.reading.builder import ARGUMENT, RESULT, Chapter, Draft, Origin, Use
-from mixdown.tensorflow.reading.constants import constant_in
 from mixdown.tensorflow.reading.control_flow import mark_variable_reads, tie_calls, tie_recurrent_edges
 from mixdown.tensorflow.reading.tensor_lists import tie_lists
 from mixdown.tensorflow.shapes.inference import Place, Shapes
@@ -33,6 +33,7 @@ UPGRADES = {"FusedBatchNorm": "FusedBatchNormV2", "FusedBatchNormGrad": "FusedBa
 """Kinds that are read as their successors, which keep the statistics in float32, and written as these if lowered."""
 
 KEEP_MARK = "_grappler_do_not_remove"
+WIDTH = 4  # bytes of a float32
 
 MOST_PORTS = 2**22
 """The largest number of outputs of all combinations of kind and types in a graph together, each counted once."""
@@ -88,6 +89,30 @@ def read(
     shapes = Shapes(draft.places, draft.chapters, library, handles)
     work, contracts = Work(draft, tree, shapes), Contractions(draft, tree, shapes)
     return Reading(draft.graph(shapes, work, contracts), tree, library, draft.origins, draft.uses, outputs)
+
+
+def is_idle(function: str, library: Mapping[str, Any], policy: Policy) -> bool:
+    """Whether neither a function nor anything that it calls has an op that a policy allows.
+
+    Every 16-bit op is next to an allowed one, or connected with one by 16-bit ops. Nothing but kinds is looked at: a
+    rule of the policy that allows ops by name or scope counts as if it matched.
+    """
+    if any(not rule.is_plain and rule.category is Category.ALLOW for rule in policy.overrides):
+        return False
+    categories = policy.categories()
+    body = bodies.function_body(library[function])
+    nodes = [body.nodes, *(library[name].node_def for name in bodies.reachable(body, library))]
+    kinds = {node.op for each in nodes for node in each}
+    kinds.update(UPGRADES[kind] for kind in UPGRADES.keys() & kinds)
+    return not any(categories.get(kind) is Category.ALLOW for kind in kinds)
+
+
+class _Node(NamedTuple):
+    """What nodes of one kind and one combination of types have in common."""
+
+    kind: str
+    values: signatures.Values
+    signature: Signature
 
 
 class _NodeReader:
@@ -230,14 +255,6 @@ def _frozen_signature(body: Body, *, outermost: bool) -> str | None:
     return None
 
 
-class _Node(NamedTuple):
-    """What nodes of one kind and one combination of types have in common."""
-
-    kind: str
-    values: signatures.Values
-    signature: Signature
-
-
 CONDUIT = kernels.Support(legal=True, kernel=True)
 
 SHORT_INTEGERS = {types_pb2.DT_INT8, types_pb2.DT_UINT8}
@@ -292,7 +309,17 @@ def _tensor(draft: Draft, chapter: Chapter, tensors: dict[Source, int], source: 
         if maker < 0:
             raise GraphError(f"The output {port} of {name!r} is read as float32, but it is not.")
         folds = node >= 0 and chapter.body.nodes[node].op == "Const"
-        constant = constant_in(chapter.body.nodes[node]) if folds else None
+        constant = _constant_in(chapter.body.nodes[node]) if folds else None
         place = Place(chapter.index, node, port)
         tensors[source] = draft.add_tensor(f"{name}:{port}", maker, place, folds=folds, constant=constant)
     return tensors[source]
+
+
+def _constant_in(node: Any) -> Constant | None:
+    """What the float32 numbers in a Const node are like, None if there are none or they cannot be read."""
+    tensor = node.attr["value"].tensor
+    if not all(dim.size for dim in tensor.tensor_shape.dim) or len(tensor.tensor_content) % WIDTH:
+        return None
+    if tensor.tensor_content:
+        return described(np.frombuffer(tensor.tensor_content, "<f4"))
+    return described(np.fromiter(tensor.float_val, np.float32))  # the last one stands for all that follow

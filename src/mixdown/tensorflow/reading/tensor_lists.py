@@ -4,8 +4,6 @@ Start with `tie_lists`. A vertex is a (body, node, variant type attribute); hand
 also into and out of functions. Connected vertices belong to one list, or to lists that are made of one another.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable
 

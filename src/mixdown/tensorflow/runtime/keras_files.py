@@ -1,7 +1,5 @@
 """Models in `.keras` and `.h5` files, by the Keras that wrote them: `loaded`, and as a SavedModel: `exported`."""
 
-from __future__ import annotations
-
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout

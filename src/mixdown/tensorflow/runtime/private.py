@@ -4,13 +4,11 @@ Other modules import what they need from here (`from mixdown.tensorflow.runtime.
 gone does not break the import, but raises an error that names it when it is used; `missing` lists all of them before.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from mixdown.errors import MixdownError
 from mixdown.keras3 import private as keras3
-from mixdown.private_names import Private
+from mixdown.private_names import Private, words
 from mixdown.private_names import missing as missing_of
 from mixdown.private_names import resolved as resolved_or_missing
 from mixdown.tensorflow.runtime.releases import way_out
@@ -28,18 +26,10 @@ NAMES = {
     "Context": Private(
         "tensorflow.python.eager.context:Context",
         "where functions are called, registered and looked up",
-        has=(
-            "add_function_def",
-            "call_function",
-            "config",
-            "device_name",
-            "function_call_options",
-            "get_function_def",
-            "get_graph_debug_info",
-            "has_function",
-            "list_function_names",
-            "remove_function",
-        ),
+        has=words("""
+            add_function_def call_function config device_name function_call_options get_function_def
+            get_graph_debug_info has_function list_function_names remove_function
+        """),
     ),
     "call_function": Private(
         "tensorflow.python.eager.context:Context.call_function",
@@ -73,20 +63,10 @@ NAMES = {
     "BaseSession": Private(
         "tensorflow.python.client.session:BaseSession",
         "the class behind all sessions, patched so that a session can run a twin of its graph",
-        has=(
-            "_Callable",
-            "_call_tf_sessionprun",
-            "_call_tf_sessionrun",
-            "_closed",
-            "_config",
-            "_do_call",
-            "_extend_graph",
-            "_graph",
-            "_make_callable_from_options",
-            "_session",
-            "_target",
-            "partial_run_setup",
-        ),
+        has=words("""
+            _Callable _call_tf_sessionprun _call_tf_sessionrun _closed _config _do_call _extend_graph _graph
+            _make_callable_from_options _session _target partial_run_setup
+        """),
     ),
     "session_init": Private(
         "tensorflow.python.client.session:BaseSession.__init__",
@@ -102,19 +82,12 @@ NAMES = {
     "c_api": Private(
         "tensorflow.python.client.pywrap_tf_session:",
         "TensorFlow's C interface: sessions, and graphs imported in one go",
-        has=(
-            "ExtendSession",
-            "TF_DeleteBuffer",
-            "TF_DeleteSession",
-            "TF_GraphImportGraphDefWithResults",
-            "TF_ImportGraphDefOptionsAddInputMapping",
-            "TF_ImportGraphDefOptionsRemapControlDependency",
-            "TF_ImportGraphDefOptionsSetPrefix",
-            "TF_ImportGraphDefOptionsSetUniquifyNames",
-            "TF_ImportGraphDefOptionsSetValidateColocationConstraints",
-            "TF_NewBufferFromString",
-            "TF_OperationName",
-        ),
+        has=words("""
+            ExtendSession TF_DeleteBuffer TF_DeleteSession TF_GraphImportGraphDefWithResults
+            TF_ImportGraphDefOptionsAddInputMapping TF_ImportGraphDefOptionsRemapControlDependency
+            TF_ImportGraphDefOptionsSetPrefix TF_ImportGraphDefOptionsSetUniquifyNames
+            TF_ImportGraphDefOptionsSetValidateColocationConstraints TF_NewBufferFromString TF_OperationName
+        """),
     ),
     "c_api_util": Private(
         "tensorflow.python.framework.c_api_util:",
@@ -214,13 +187,9 @@ NAMES = {
     "TfKerasLegacyOptimizer": Private(
         "tf_keras.src.optimizers.legacy.optimizer_v2:OptimizerV2",
         "the class that legacy tf_keras optimizers descend from",
-        has=(
-            "_aggregate_gradients",
-            "_compute_gradients",
-            "_create_all_weights",
-            "_name",
-            "_transform_unaggregated_gradients",
-        ),
+        has=words("""
+            _aggregate_gradients _compute_gradients _create_all_weights _name _transform_unaggregated_gradients
+        """),
     ),
     "TfKerasModel": Private(
         "tf_keras.src.engine.training:Model", "what a model was compiled with", has=("_compile_config",)

@@ -4,8 +4,6 @@ To support a new one, edit NEWEST here, the checked versions in `private`, the p
 of `make test-matrix`.
 """
 
-from __future__ import annotations
-
 import os
 import re
 

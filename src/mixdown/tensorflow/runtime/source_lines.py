@@ -1,7 +1,5 @@
 """Which line of the user's program made an op, where TensorFlow knows. One function for each place to look it up."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from functools import cache
 from importlib.util import find_spec

@@ -1,8 +1,7 @@
 """Feeds of a session that runs a twin: a tensor that was split is fed wherever the twin keeps it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import tensorflow as tf
 
 from mixdown.tensorflow.protos.wiring import source
 from mixdown.tensorflow.runtime.private import c_api
-from mixdown.tensorflow.sessions.cone import Cone
+from mixdown.tensorflow.sessions.tuned_twin import Cone
 from mixdown.tensorflow.sessions.twin import SessionTwin
 
 
@@ -48,8 +47,7 @@ class FedCallable:
             for position, (name, port) in enumerate(self._feeds)
             for _, tensor, low in twin.doubles(name, port or 0)
         ]
-        extended = type(options)()
-        extended.CopyFrom(options)
+        extended = deepcopy(options)
         extended.feed.extend(tensor for _, tensor, _ in self._more)
         self._callable = session._Callable(session, extended)
 

@@ -5,17 +5,16 @@ its outputs back to float32. So whatever is fed, fetched, saved or waited for by
 read the 16-bit node; others read the carrier, or the node itself where that saves a cast.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from tensorflow.core.framework import node_def_pb2
 
 from mixdown.tensorflow.protos import signatures
-from mixdown.tensorflow.protos.cast_node import cast_node
+from mixdown.tensorflow.protos.bodies import cast_node
 from mixdown.tensorflow.protos.library import output_types, unused
 from mixdown.tensorflow.protos.wiring import source
 
@@ -106,8 +105,7 @@ class _Writer:
 
     def emit(self, before: Any, after: Any) -> list[Any]:
         """The node, and the carrier if it was split."""
-        node = node_def_pb2.NodeDef()
-        node.CopyFrom(after)
+        node = deepcopy(after)
         places = range(len(before.input))
         self._connect(node, before, [(before.name, place) in self.new.low_inputs for place in places])
         split = self.layout.splits.get(before.name)
@@ -139,8 +137,7 @@ class _Writer:
 
     def _carriers(self, before: Any, split: Split) -> list[Any]:
         if before.op in ROUTERS:
-            router = node_def_pb2.NodeDef()
-            router.CopyFrom(before)
+            router = deepcopy(before)
             self._connect(router, before, [False] * len(before.input))
             return [router]
         added = [

@@ -4,8 +4,6 @@ TensorFlow's session finds what is fed, fetched and run by name. So the session 
 has every node of the user's graph under its own name, while all Python code goes on to see the user's graph.
 """
 
-from __future__ import annotations
-
 import functools
 import gc
 from collections.abc import Callable

@@ -1,12 +1,14 @@
 """The twin of a session's graph under `Policy(strategy="tuned")`: its first runs are timed. See `TunedSessionTwin.run`.
 
-The user's graph is imported as it is, and for every candidate a cone beside it. What is fetched decides which runs are
-compared. What is added to the graph after the first run stays float32.
+The user's graph is imported as it is, and for every candidate a cone beside it (`Cone`): copies of the nodes that its
+plan changes and of all behind them. A session keeps every node that it has, and its variables live in nodes that no
+plan changes. So the candidates share those, and a run takes the user's fetches from the copies of one of them. What is
+fetched decides which runs are compared. What is added to the graph after the first run stays float32.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import deepcopy
 from typing import Any
 
 from tensorflow.core.framework import graph_pb2
@@ -14,15 +16,76 @@ from tensorflow.core.framework import graph_pb2
 from mixdown.core import Policy
 from mixdown.core.gc_pause import collector_paused
 from mixdown.messages import warn
-from mixdown.tensorflow.machine.devices import described
+from mixdown.tensorflow.machine.devices import described, versions
 from mixdown.tensorflow.protos import signatures
+from mixdown.tensorflow.protos.bodies import reached
+from mixdown.tensorflow.protos.c_graph import CGraph
+from mixdown.tensorflow.protos.wiring import source
 from mixdown.tensorflow.runtime.private import c_api, eager_mode
-from mixdown.tensorflow.runtime.versions import versions
-from mixdown.tensorflow.sessions.cone import Cone
-from mixdown.tensorflow.sessions.graph import Layout, write
-from mixdown.tensorflow.sessions.twin import SessionTwin
+from mixdown.tensorflow.sessions.graph import MARK, Layout, write
+from mixdown.tensorflow.sessions.twin import SessionTwin, SettledPlan
 from mixdown.tuning.memory import Identity, fingerprint
 from mixdown.tuning.tuner import Note, Tuner, timed
+
+
+class Cone:
+    """Copies of nodes, under other names.
+
+    Args:
+        graph: where they are.
+        policy: the policy that they follow.
+        plan: what came of it.
+        layout: where rewritten nodes are, by the names that they have before they are copied.
+        number: what tells their names from those of other cones.
+    """
+
+    def __init__(self, graph: CGraph, policy: Policy, plan: SettledPlan, layout: Layout, number: int) -> None:
+        self.policy, self.plan, self._graph, self._layout = policy, plan, graph, layout
+        self._ending = f"{MARK}_{number}"
+        self._names: set[str] = set()  # of the nodes that are copied
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._names
+
+    def copied(self, nodes: Iterable[Any], changed: Iterable[str] = ()) -> Iterator[Any]:
+        """Copies of the nodes that are changed, and of those that lead on from them or from earlier copies."""
+        nodes, readers = list(nodes), defaultdict[str, list[str]](list)
+        for node in nodes:
+            for text in node.input:
+                readers[source(text)[0]].append(node.name)
+        self._names.update(reached([*changed, *self._names], lambda name: readers[name]))
+        return (self._copy(node) for node in nodes if node.name in self._names)
+
+    def tensor(self, name: str, port: int) -> Any:
+        """The tensor that stands for the user's."""
+        return self._graph.tensor(self._name(name), port)
+
+    def operation(self, name: str) -> Any:
+        """The operation that stands for the user's."""
+        return self._graph.operations[self._name(name)]
+
+    def doubles(self, name: str, port: int) -> list[tuple[Any, str, bool]]:
+        """What else must be fed when the user feeds a tensor: the tensor, its name, whether it is low."""
+        own = [(name, port, False)] if name in self else []
+        also = [*own, *self._layout.doubles(name, port)]
+        return [(self.tensor(node, index), f"{self._name(node)}:{index}", low) for node, index, low in also]
+
+    def _name(self, name: str) -> str:
+        return f"{name}{self._ending}" if name in self._names else name
+
+    def _copy(self, node: Any) -> Any:
+        copy = deepcopy(node)
+        copy.name = self._name(node.name)
+        copy.input[:] = [self._input(text) for text in node.input]
+        beside = copy.attr["_class"].list.s if "_class" in copy.attr else []
+        for at, place in enumerate(beside):
+            kind, _, name = place.decode().partition("@")
+            beside[at] = f"{kind}@{self._name(name)}".encode()
+        return copy
+
+    def _input(self, text: str) -> str:
+        name, port = source(text)
+        return f"^{self._name(name)}" if port is None else f"{self._name(name)}:{port}"
 
 
 class TunedSessionTwin(SessionTwin):

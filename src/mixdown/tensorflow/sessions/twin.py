@@ -1,9 +1,11 @@
-"""The twin of a session's graph, which the session runs in its place. Start with `SessionTwin.sync`."""
+"""The twin of a session's graph, which the session runs in its place. Start with `SessionTwin.sync`.
 
-from __future__ import annotations
+A session cannot change a node it has, so a decision once carried out stands. Each time the graph has grown, all of it
+is planned anew, as if it had come at once; new nodes do as that plan says, old ones stay as they are.
+"""
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
 from itertools import count
@@ -13,23 +15,46 @@ from typing import Any, NamedTuple
 
 from tensorflow.core.framework import function_pb2, graph_pb2
 
-from mixdown.core import Paint, Policy, make_plan
+from mixdown.core import Agreement, Category, Graph, Paint, Plan, Policy, make_plan
 from mixdown.core.gc_pause import collector_paused
+from mixdown.core.plan import summary_of
 from mixdown.core.rule_watch import RuleWatch
 from mixdown.messages import logger
 from mixdown.tensorflow.protos import signatures
-from mixdown.tensorflow.protos.bodies import graph_body
+from mixdown.tensorflow.protos.bodies import CALLS, graph_body
 from mixdown.tensorflow.protos.c_graph import CGraph
 from mixdown.tensorflow.protos.library import by_name, mentioned
-from mixdown.tensorflow.reading.read import read
+from mixdown.tensorflow.reading.read import Reading, read
 from mixdown.tensorflow.runtime.private import OpError, eager_mode
 from mixdown.tensorflow.sessions.graph import MARK, MARKED, Layout, NewNodes, write
-from mixdown.tensorflow.sessions.growth import SettledPlan, brings_nothing_low, settle
 from mixdown.tensorflow.writing.function_family import apply_to_families
 from mixdown.tuning.memory import Tuned
 
 ADDED = re.compile(rf"{MARKED.pattern}|/(?:cast_\d+_to_(?:float32|float16|bfloat16)|stored_\d+)(?:_\d+)?")
 """What the name of a node or function that mixdown added has behind the name of the user's own."""
+
+
+class SettledPlan(NamedTuple):
+    """The plan of a session's whole graph, and what its sites really have: imported nodes keep what they got before."""
+
+    plan: Plan
+    reading: Reading  # what the plan was made of
+    paints: tuple[Paint, ...]
+
+    @property
+    def graph(self) -> Graph:
+        """The graph the plan is for."""
+        return self.plan.graph
+
+    @property
+    def changes_anything(self) -> bool:
+        """Whether any site is 16-bit."""
+        return Paint.LOW in self.paints
+
+    @property
+    def summary(self) -> str:
+        """What the session runs, in one line."""
+        return summary_of(self.plan.view, self.paints)
 
 
 class Import(NamedTuple):
@@ -46,11 +71,11 @@ class SessionTwin:
 
     Args:
         policy: what may run in 16 bits, and where.
-        default_device: the type of device that runs what is not placed.
     """
 
-    def __init__(self, policy: Policy, default_device: str = "CPU") -> None:
-        self.policy, self.default_device = policy, default_device
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+        self.default_device = "CPU"  # the type of device that runs what is not placed
         self.lock = Lock()
         self._low = signatures.LOW_TYPES[policy.low]
         self._c_graph = CGraph()
@@ -86,7 +111,7 @@ class SessionTwin:
             return
         version = user.version
         new = user.get_operations()[len(self._nodes) :]  # in the order in which they were made
-        if not self._rewrites or (self._nodes and brings_nothing_low(new, self.policy)):
+        if not self._rewrites or (self._nodes and _brings_nothing_low(new, self.policy)):
             self._add_as_is(user, [operation.node_def for operation in new])
         else:
             with eager_mode(), collector_paused():
@@ -134,7 +159,7 @@ class SessionTwin:
         """What a graph has beside the nodes that are imported, rewritten, and the plan for all of it."""
         library = by_name(origin)
         reading = read(graph_body(origin), library, policy, default_device=self.default_device)
-        plan = settle(reading, make_plan(reading.graph, policy), imported, layout.lowered)
+        plan = _settle(reading, make_plan(reading.graph, policy), imported, layout.lowered)
         root, twins = self._functions.apply(plan, self.default_device)
         functions = {**library, **{twin.signature.name: twin for twin in twins}}
         # Not strict: casts follow the user's nodes. `write` adds its own, as the twin may hold some of them already.
@@ -221,3 +246,51 @@ def _lowered(plan: SettledPlan) -> dict[str, frozenset[str]]:
         if low and origin.body == 0:
             out[op.name] = low
     return out
+
+
+def _settle(
+    reading: Reading, plan: Plan, imported: Collection[str], lowered: Mapping[str, Collection[str]]
+) -> SettledPlan:
+    """The plan, except that imported nodes stay as they are; `lowered` has their type attributes that are low."""
+    graph, paints = plan.graph, list(plan.paints)
+    fixed = _imported_paints(reading, graph, imported, lowered)
+    for site, paint in fixed.items():
+        paints[site] = paint
+    for tie in graph.ties:
+        leader = next((site for site in tie.sites if site in fixed), None)
+        if tie.agreement is Agreement.SPREAD and leader is not None:
+            for site in tie.sites:  # a new op on an old tensor list takes the dtype of its elements
+                paints[site] = fixed.get(site, paints[leader])
+    return SettledPlan(plan, reading, tuple(paints))
+
+
+def _brings_nothing_low(operations: Iterable[Any], policy: Policy) -> bool:
+    """Whether new operations can be imported as they are, without planning the graph again.
+
+    They can if none of them is an allow op, calls a function, or takes or makes a tensor list.
+    """
+    if any(override.category is Category.ALLOW and not override.is_plain for override in policy.overrides):
+        return False
+    categories = policy.categories()
+    return all(
+        categories.get(operation.type) is not Category.ALLOW and not _hides_something(operation)
+        for operation in operations
+    )
+
+
+def _hides_something(operation: Any) -> bool:
+    handles = any(
+        tensor.dtype.as_datatype_enum == signatures.VARIANT for tensor in (*operation.inputs, *operation.outputs)
+    )
+    return handles or operation.type in CALLS or operation.graph._is_function(operation.type)
+
+
+def _imported_paints(
+    reading: Reading, graph: Graph, imported: Collection[str], lowered: Mapping[str, Collection[str]]
+) -> dict[int, Paint]:
+    return {
+        site: Paint.LOW if graph.sites[site].attribute in lowered.get(op.name, ()) else Paint.FULL
+        for op, origin in zip(graph.ops, reading.origins, strict=True)
+        if origin.body == 0 and op.name in imported
+        for site in op.sites
+    }

@@ -1,14 +1,12 @@
 """The shapes of one body's values, by the shape functions of this room; others are asked for. See `BodyShapes`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from typing import Any
 
 from mixdown.core.graph import Shape
 from mixdown.tensorflow.protos.wiring import Source, WiredBody
 from mixdown.tensorflow.shapes import image_shapes, move_shapes, shape_functions
-from mixdown.tensorflow.shapes.known_values import Value, value_of_port
+from mixdown.tensorflow.shapes.known_values import integers
+from mixdown.tensorflow.shapes.node_view import AskError, Dims, View
 
 FUNCTIONS = {**shape_functions.FUNCTIONS, **move_shapes.FUNCTIONS, **image_shapes.FUNCTIONS}
 
@@ -36,7 +34,7 @@ class BodyShapes:
     ) -> None:
         self._wired, self._ask, self._given = wired, ask, given
         self._made: dict[int, tuple[Shape, ...]] = {}
-        self._values: dict[Source, Value | None] = {}
+        self._values: dict[Source, Dims | None] = {}
         self._depth = 0  # of the integer arithmetic that is being followed
 
     def shape(self, source: Source) -> Shape:
@@ -47,7 +45,7 @@ class BodyShapes:
         shapes = self._made[node]
         return shapes[port] if port < len(shapes) else self._ask(source)
 
-    def value(self, source: Source) -> Value | None:
+    def value(self, source: Source) -> Dims | None:
         """The integers in an output."""
         if source not in self._values and self._depth < DEEPEST:
             self._values[source] = None  # should a loop lead back here
@@ -77,14 +75,20 @@ class BodyShapes:
         given = self._given(node)
         if given is not None:
             return given
-        proto: Any = self._wired.body.nodes[node]
-        function = FUNCTIONS.get(proto.op)
+        function = FUNCTIONS.get(self._wired.body.nodes[node].op)
         if function is None or any(maker not in self._made for maker, _ in self._wired.inputs[node]):  # a loop
             return ASK
-        return function(self, proto, self._wired.inputs[node]) or ASK
+        try:
+            return function(self._view(node))
+        except AskError:
+            return ASK
 
-    def _evaluated(self, source: Source) -> Value | None:
+    def _evaluated(self, source: Source) -> Dims | None:
         node, port = source
-        if node < 0:
+        try:
+            return integers(self._view(node, port)) if node >= 0 else None
+        except AskError:
             return None
-        return value_of_port(self, self._wired.body.nodes[node], self._wired.inputs[node], port)
+
+    def _view(self, node: int, port: int = 0) -> View:
+        return View(self._wired.body.nodes[node], self._wired.inputs[node], self.shape, self.value, port)

@@ -1,61 +1,42 @@
-"""The shapes that ops on images make, as TensorFlow's own shape functions infer them: `FUNCTIONS`.
-
-As in `shape_functions`, None stands for what TensorFlow has to be asked for.
-"""
-
-from __future__ import annotations
+"""The shapes that ops on images make, as TensorFlow's own shape functions infer them: `FUNCTIONS`."""
 
 from collections.abc import Sequence
-from typing import Any
 
-from mixdown.tensorflow.protos.wiring import Source
-from mixdown.tensorflow.shapes.known_values import Known
-from mixdown.tensorflow.shapes.shape_functions import (
-    Dims,
-    Function,
-    Shapes,
-    by_value,
-    first_shape,
-    input_shapes,
-    merged,
-    sizes,
-)
+from mixdown.tensorflow.shapes.node_view import Dims, View, need
+from mixdown.tensorflow.shapes.shape_functions import Function, Shapes, by_value, first_shape, merged
 
 IMAGE = 4  # dimensions
 
 
-def channel_axis(node: Any, rank: int) -> int:
+def _channel_axis(view: View, rank: int) -> int:
     """The axis of the channels of an image or of another value, by the node's data format."""
-    first = "data_format" in node.attr and node.attr["data_format"].s.startswith(b"NC")
-    return 1 if first else rank - 1
+    return 1 if view.attribute("data_format").s.startswith(b"NC") else rank - 1
 
 
-def _bias_add(known: Known, node: Any, sources: Sequence[Source]) -> Shapes:
-    shapes = input_shapes(known, sources)
-    if shapes is None or len(shapes[0]) < 2 or len(shapes[1]) != 1:  # noqa: PLR2004 - a batch and channels
-        return None
-    axis = channel_axis(node, len(shapes[0]))
-    channels = merged((shapes[0][axis],), shapes[1])
-    return None if channels is None else ((*shapes[0][:axis], *channels, *shapes[0][axis + 1 :]),)
+def _with_channels(view: View, value: Dims, channels: Dims) -> Dims:
+    """The shape of a value with so many channels."""
+    axis = _channel_axis(view, len(value))
+    return (*value[:axis], *merged(value[axis : axis + 1], channels), *value[axis + 1 :])
 
 
-def _bias_add_grad(known: Known, node: Any, sources: Sequence[Source]) -> Shapes:
-    shape = known.shape(sources[0])
-    return None if shape is None or len(shape) < 2 else ((shape[channel_axis(node, len(shape))],),)  # noqa: PLR2004
+def _bias_add(view: View) -> Shapes:
+    value, bias = view.shapes()
+    need(len(value) > 1 and len(bias) == 1)
+    return (_with_channels(view, value, bias),)
 
 
-def _window(node: Any, shape: Dims, window: Sequence[int | None]) -> list[int | None] | None:
-    """The height and width that a window sliding over an image leaves; None if it cannot be said."""
-    axes = (2, 3) if channel_axis(node, IMAGE) == 1 else (1, 2)
-    padding, strides = node.attr["padding"].s, list(node.attr["strides"].list.i)
-    rates = list(node.attr["dilations"].list.i) if "dilations" in node.attr else []
-    if (
-        padding not in (b"SAME", b"VALID")
-        or len(strides) != IMAGE
-        or len(rates or strides) != IMAGE
-        or min(strides) < 1
-    ):
-        return None
+def _bias_add_grad(view: View) -> Shapes:
+    shape = view.shape(0)
+    need(len(shape) > 1)
+    return ((shape[_channel_axis(view, len(shape))],),)
+
+
+def _window(view: View, shape: Dims, window: Sequence[int | None]) -> list[int | None]:
+    """The height and width that a window sliding over an image leaves."""
+    axes = (2, 3) if _channel_axis(view, IMAGE) == 1 else (1, 2)
+    padding, strides = view.attribute("padding").s, view.attribute("strides").list.i
+    rates = view.attribute("dilations").list.i or [1] * IMAGE
+    need(padding in (b"SAME", b"VALID") and len(strides) == len(rates) == IMAGE and min(strides) > 0)
     out: list[int | None] = []
     for axis, size in zip(axes, window, strict=True):
         given = shape[axis]
@@ -66,68 +47,54 @@ def _window(node: Any, shape: Dims, window: Sequence[int | None]) -> list[int | 
         elif size is None:
             out.append(None)
         else:
-            covered = (size - 1) * (rates[axis] if rates else 1) + 1
-            out.append((given - covered) // strides[axis] + 1)
-    return out if all(size is None or size >= 0 for size in out) else None
+            out.append((given - (size - 1) * rates[axis] - 1) // strides[axis] + 1)
+    need(all(size is None or size >= 0 for size in out))
+    return out
 
 
-def _image(node: Any, batch: int | None, sizes: Sequence[int | None] | None, channels: int | None) -> Shapes:
-    if sizes is None:
-        return None
-    return ((batch, channels, *sizes),) if channel_axis(node, IMAGE) == 1 else ((batch, *sizes, channels),)
+def _image(view: View, batch: int | None, sizes: Sequence[int | None], channels: int | None) -> Shapes:
+    return ((batch, channels, *sizes),) if _channel_axis(view, IMAGE) == 1 else ((batch, *sizes, channels),)
 
 
-def _convolution(known: Known, node: Any, sources: Sequence[Source]) -> Shapes:
-    shapes = input_shapes(known, sources)
-    if shapes is None or any(len(shape) != IMAGE for shape in shapes):
-        return None
-    image, kernel = shapes
-    given, taken = image[channel_axis(node, IMAGE)], kernel[2]
-    if None in (given, taken):
-        return None
-    if node.op == "Conv2D":
-        fits, channels = given == taken, kernel[3]
-    else:
-        fits, channels = given == taken, None if kernel[3] is None else (given or 0) * kernel[3]
-    return _image(node, image[0], _window(node, image, kernel[:2]), channels) if fits else None
+def _convolution(view: View) -> Shapes:
+    image, kernel = view.shapes()
+    need(len(image) == len(kernel) == IMAGE)
+    given, (*window, taken, channels) = image[_channel_axis(view, IMAGE)], kernel
+    need(given is not None and given == taken)
+    if view.node.op != "Conv2D":
+        channels = None if channels is None else (given or 0) * channels
+    return _image(view, image[0], _window(view, image, window), channels)
 
 
-def _pooling(known: Known, node: Any, sources: Sequence[Source]) -> Shapes:
-    shape, window = known.shape(sources[0]), list(node.attr["ksize"].list.i)
-    axis = channel_axis(node, IMAGE)
-    if shape is None or len(shape) != IMAGE or len(window) != IMAGE or window[0] != 1 or window[axis] != 1:
-        return None
+def _pooling(view: View) -> Shapes:
+    shape, window, axis = view.shape(0), view.attribute("ksize").list.i, _channel_axis(view, IMAGE)
+    need(len(shape) == len(window) == IMAGE and window[0] == window[axis] == 1)
     sizes = window[2:] if axis == 1 else window[1:3]
-    return _image(node, shape[0], _window(node, shape, sizes), shape[axis])
+    return _image(view, shape[0], _window(view, shape, sizes), shape[axis])
 
 
-def _image_gradient(known: Known, node: Any, sources: Sequence[Source]) -> Shapes:
+def _image_gradient(view: View) -> Shapes:
     """The shape is given; the batch of a convolution is that of the gradient."""
-    wanted, given = sizes(known.value(sources[0])), known.shape(sources[2])
-    if wanted is None or wanted[0] is None or given is None or len(wanted[0]) != IMAGE or len(given) != IMAGE:
-        return None
-    batch = given[:1] if node.op == "Conv2DBackpropInput" else wanted[0][:1]
-    return ((*batch, *wanted[0][1:]),) if merged(wanted[0][:1], given[:1]) else None
+    wanted, given = view.sizes(0), view.shape(2)
+    need(len(wanted) == len(given) == IMAGE)
+    merged(wanted[:1], given[:1])
+    batch = given[:1] if view.node.op == "Conv2DBackpropInput" else wanted[:1]
+    return ((*batch, *wanted[1:]),)
 
 
-def _batch_norm(known: Known, node: Any, sources: Sequence[Source]) -> Shapes:
-    shapes = input_shapes(known, sources, 2)
-    if shapes is None or len(shapes[0]) != IMAGE or len(shapes[1]) != 1:
-        return None
-    axis = channel_axis(node, IMAGE)
-    channels = merged((shapes[0][axis],), shapes[1])
-    if channels is None or None in channels:
-        return None
-    image = (*shapes[0][:axis], *channels, *shapes[0][axis + 1 :])
+def _batch_norm(view: View) -> Shapes:
+    image, scale = view.shapes(2)
+    need(len(image) == IMAGE and len(scale) == 1)
+    image = _with_channels(view, image, scale)
+    channels = (image[_channel_axis(view, IMAGE)],)
+    need(None not in channels)
     return (image, channels, channels, channels, channels, None)
 
 
-def _batch_norm_gradient(known: Known, node: Any, sources: Sequence[Source]) -> Shapes:
-    shapes = input_shapes(known, sources, 2)
-    image = None if shapes is None else merged(*shapes)
-    if image is None or len(image) != IMAGE or None in image:
-        return None
-    channels = (image[channel_axis(node, IMAGE)],)
+def _batch_norm_gradient(view: View) -> Shapes:
+    image = merged(*view.shapes(2))
+    need(len(image) == IMAGE and None not in image)
+    channels = (image[_channel_axis(view, IMAGE)],)
     return (image, channels, channels, (0,), (0,))
 
 

@@ -6,9 +6,8 @@ of the whole body if another one is needed. The arguments of a function have the
 among the outermost arguments come from `variable_handles`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
 from functools import cache, cached_property
 from math import prod
 from typing import Any, NamedTuple
@@ -21,8 +20,7 @@ from mixdown.tensorflow.protos.c_graph import CGraph
 from mixdown.tensorflow.protos.wiring import Source, WiredBody
 from mixdown.tensorflow.runtime.private import Operation
 from mixdown.tensorflow.shapes.body_shapes import BodyShapes
-from mixdown.tensorflow.shapes.rank_limits import UNKNOWN, limited, maybe_long
-from mixdown.tensorflow.shapes.safe_folding import MOST_DIMENSIONS, folding
+from mixdown.tensorflow.shapes.safe_folding import MOST_DIMENSIONS, UNKNOWN, folding, limited, maybe_long
 from mixdown.tensorflow.shapes.variable_handles import Handle, Handles, handles_in_tree, variable_behind
 
 GIVEN = "_output_shapes"
@@ -233,8 +231,7 @@ def _unconditional(node: Any) -> Any:
     """A node without control inputs, since the nodes it waits for may be missing; itself if it has none."""
     if not node.input or node.input[-1][:1] != "^":  # they come last
         return node
-    copy = type(node)()
-    copy.CopyFrom(node)
+    copy = deepcopy(node)
     copy.input[:] = [text for text in node.input if text[:1] != "^"]
     return copy
 

@@ -1,23 +1,28 @@
-"""Which ops TensorFlow may run while it infers shapes. Start with `folding`, then `unrunnable`.
+"""What keeps TensorFlow from running or allocating anything large while it infers shapes. See `folding`, `maybe_long`.
 
 Where a shape depends on a value, as that of a Reshape does, TensorFlow runs the ops that make the value, if they read
 nothing but constants. In a graph from anywhere these may read a file, or make a value that fills the memory. So only
-arithmetic on shapes may be run, whose results are known to be small; every other op is made unrunnable.
+arithmetic on shapes may be run, whose results are known to be small; every other op is made unrunnable (`limited`).
+
+TensorFlow also makes a shape of as many unknown dimensions as an input that is a shape has elements, even if they are
+billions. So such inputs that could be long are first replaced by placeholders; those that turn out to be short are put
+back.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from copy import deepcopy
 from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.core.framework import attr_value_pb2, node_def_pb2, types_pb2
+from tensorflow.core.framework import node_def_pb2, types_pb2
 
 from mixdown.rules.rule_set import kinds
-from mixdown.tensorflow.protos.wiring import WiredBody
+from mixdown.tensorflow.protos import signatures
+from mixdown.tensorflow.protos.bodies import attribute
+from mixdown.tensorflow.protos.wiring import Source, WiredBody
 
 MOST = 4096
 """The largest number of elements of a value that may be computed: shapes and parts of shapes are smaller."""
@@ -108,34 +113,28 @@ def _computed(node: Any, makers: Sequence[Any], inputs: Sequence[Bound]) -> Boun
     return None if values is None else Bound(prod(values), flat=len(values) <= 1)
 
 
-def unrunnable(node: Any) -> Any:
+def _unrunnable(node: Any) -> Any:
     """A copy of a node with the same shapes that TensorFlow cannot run."""
-    copy = node_def_pb2.NodeDef()
     if node.op == "Const":  # its value would be read, whatever its size
-        copy.name, copy.op = node.name, "Placeholder"
-        copy.attr["dtype"].CopyFrom(_attribute(node, "dtype"))
-        copy.attr["shape"].shape.CopyFrom(_attribute(node, "value").tensor.tensor_shape)
+        copy = node_def_pb2.NodeDef(name=node.name, op="Placeholder")
+        copy.attr["dtype"].CopyFrom(attribute(node, "dtype"))
+        copy.attr["shape"].shape.CopyFrom(attribute(node, "value").tensor.tensor_shape)
     else:
-        copy.CopyFrom(node)
+        copy = deepcopy(node)
         copy.attr[KERNEL].s = NO_SUCH_KERNEL
     return copy
 
 
-def _attribute(node: Any, name: str) -> Any:
-    """An attribute, empty if the node has none; `node.attr[name]` would add it to the node."""
-    return node.attr.get(name) or attr_value_pb2.AttrValue()
-
-
 def _constant(node: Any) -> Bound | None:
-    sizes = [dim.size for dim in _attribute(node, "value").tensor.tensor_shape.dim]
+    sizes = [dim.size for dim in attribute(node, "value").tensor.tensor_shape.dim]
     return Bound(prod(sizes), flat=len(sizes) <= 1) if all(size >= 0 for size in sizes) else None
 
 
 def _no_larger(node: Any, inputs: Sequence[Bound]) -> Bound:
     first = inputs[-1] if node.op == "Split" else inputs[0]
-    if node.op == "StridedSlice" and first.flat and _attribute(node, "shrink_axis_mask").i:
+    if node.op == "StridedSlice" and first.flat and attribute(node, "shrink_axis_mask").i:
         return Bound(1)
-    grows = node.op in ("ExpandDims", "Reshape") or _attribute(node, "new_axis_mask").i
+    grows = node.op in ("ExpandDims", "Reshape") or attribute(node, "new_axis_mask").i
     return Bound(first.elements, flat=first.elements == 1) if grows else first
 
 
@@ -148,10 +147,103 @@ def _range(makers: Sequence[Any]) -> Bound | None:
 
 def _numbers(node: Any) -> list[int] | None:
     """The integers in a constant, None if it holds anything else."""
-    tensor, bound = _attribute(node, "value").tensor, _constant(node)
+    tensor, bound = attribute(node, "value").tensor, _constant(node)
     if node.op != "Const" or tensor.dtype not in INTEGERS or bound is None or bound.elements > MOST:
         return None
     try:
         return [int(value) for value in np.ravel(tf.make_ndarray(tensor))]
     except (TypeError, ValueError):  # its shape asks for more or fewer values
         return None
+
+
+SHAPE_INPUTS = {
+    (0,): kinds("""
+        Conv2DBackpropInput Conv3DBackpropInputV2 DepthwiseConv2dNativeBackpropInput Empty EmptyTensorList Fill
+        TensorListReserve
+    """),
+    (1,): kinds("""
+        BroadcastTo ConjugateTranspose Conv2DBackpropFilter Conv3DBackpropFilterV2 DepthwiseConv2dNativeBackpropFilter
+        MirrorPad Pad PadV2 Reshape SparseToDense TensorListConcatV2 TensorListFromTensor TensorListStack Tile
+        Transpose UnravelIndex
+    """),
+    (2,): kinds("ScatterNd TensorListGather TensorListGetItem TensorListScatter TensorListScatterV2"),
+    (1, 2): kinds("Slice SparseReshape"),
+    (1, 2, 3): kinds("StridedSlice"),
+    (0, 1, 2, 3): kinds("StridedSliceGrad"),
+}
+"""The positions of inputs that are shapes, or as long as one, and the kinds that have them there."""
+
+POSITIONS = {kind: positions for positions, members in SHAPE_INPUTS.items() for kind in members}
+RANDOM = ("Random", "StatelessRandom", "StatelessTruncated", "TruncatedNormal", "ParameterizedTruncated")
+SEEDS = ("KeyCounter", "KeyCounterAlg", "Alg")
+"""Kinds whose names begin with RANDOM have a shape as first input, except those whose names end with SEEDS."""
+
+UNKNOWN = "mixdown/unknown_"
+"""The names of the placeholders begin with this."""
+
+
+class ShapeInput(NamedTuple):
+    """One input of one node."""
+
+    node: int
+    position: int
+
+
+def maybe_long(wired: WiredBody, within: Iterable[int], bounds: Mapping[int, Bound]) -> dict[ShapeInput, Source]:
+    """The inputs of some nodes that are shapes and that could be long, with what they read."""
+    found = {}
+    for index in within:
+        kind, sources = wired.body.nodes[index].op, wired.inputs[index]
+        first = (0,) if kind.startswith(RANDOM) and not kind.endswith(SEEDS) else ()
+        for position in POSITIONS.get(kind, first):
+            if position < len(sources) and not _is_short(wired, sources[position][0], bounds):
+                found[ShapeInput(index, position)] = sources[position]
+    return found
+
+
+def _is_short(wired: WiredBody, maker: int, bounds: Mapping[int, Bound]) -> bool:
+    if maker in bounds:
+        return bounds[maker].elements <= MOST_DIMENSIONS
+    kind = wired.body.nodes[maker].op if maker >= 0 else ""
+    return kind == "VariableShape" or (kind == "Pack" and len(wired.inputs[maker]) <= MOST_DIMENSIONS)
+
+
+def limited(
+    wired: WiredBody, within: Iterable[int], forbidden: Collection[int], long: Collection[ShapeInput]
+) -> list[Any]:
+    """Copy nodes of a body such that TensorFlow can infer their shapes safely.
+
+    Args:
+        wired: the body.
+        within: the nodes.
+        forbidden: those that TensorFlow must not run.
+        long: inputs that read a placeholder instead.
+
+    Returns:
+        The nodes, in order, followed by the placeholders.
+    """
+    positions: dict[int, list[int]] = defaultdict(list)
+    for node, position in long:
+        positions[node].append(position)
+    placeholders: dict[int, Any] = {}
+    nodes = []
+    for index in within:
+        node = _unrunnable(wired.body.nodes[index]) if index in forbidden else wired.body.nodes[index]
+        nodes.append(_redirected(node, positions[index], placeholders) if index in positions else node)
+    return [*nodes, *(placeholders[dtype] for dtype in sorted(placeholders))]
+
+
+def _redirected(node: Any, positions: Iterable[int], placeholders: dict[int, Any]) -> Any:
+    """A copy of a node that reads placeholders at some positions; adds those that are missing, by dtype."""
+    kind = signatures.kind_of(node.op)
+    assert kind is not None  # noqa: S101 - TensorFlow registers every kind that has shape inputs
+    types = signatures.input_types(kind, node)
+    copy = deepcopy(node)
+    for position in positions:
+        dtype = types[position]
+        if dtype not in placeholders:
+            placeholders[dtype] = node_def_pb2.NodeDef(name=f"{UNKNOWN}{dtype}", op="Placeholder")
+            placeholders[dtype].attr["dtype"].type = dtype
+            placeholders[dtype].attr["shape"].shape.unknown_rank = True
+        copy.input[position] = placeholders[dtype].name
+    return copy

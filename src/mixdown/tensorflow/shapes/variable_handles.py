@@ -4,8 +4,6 @@
 functions that are called with them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 

@@ -1,16 +1,15 @@
 """A plan written onto copies of protos: dtypes change, casts are inserted, functions get new names. See `apply`."""
 
-from __future__ import annotations
-
+from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
+from copy import deepcopy
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 from mixdown.core import Cast, Paint, Plan
 from mixdown.core.paint import casts_of
 from mixdown.tensorflow.protos import signatures
-from mixdown.tensorflow.protos.bodies import Body, calls
-from mixdown.tensorflow.protos.cast_node import cast_node
+from mixdown.tensorflow.protos.bodies import Body, calls, cast_node, reached
 from mixdown.tensorflow.protos.library import rename_calls, unused
 from mixdown.tensorflow.reading.builder import ARGUMENT, RESULT, Origin
 from mixdown.tensorflow.reading.read import UPGRADES, Reading
@@ -19,11 +18,8 @@ BARRIER = "XlaOptimizationBarrier"
 """An op of compiled functions: what it is given is stored, and the compiler looks behind it from neither side."""
 
 
-class Applied(NamedTuple):
-    """The rewritten protos."""
-
-    root: Any  # the outermost GraphDef or FunctionDef
-    twins: dict[str, Any]  # the name of every other function that had to change -> its copy, under a new name
+Applied = tuple[Any, dict[str, Any]]
+"""The outermost GraphDef or FunctionDef, and by the names of all other functions that had to change their copies."""
 
 
 def apply(
@@ -106,9 +102,7 @@ class _Copies:
         """The copy of a body."""
         if body not in self.copies:
             original = self.reading.bodies[body]
-            proto = type(original.proto)()
-            proto.CopyFrom(original.proto)
-            self.copies[body] = EditedBody(proto, original)
+            self.copies[body] = EditedBody(deepcopy(original.proto), original)
         return self.copies[body]
 
     def lower(self, origin: Origin, attribute: str) -> None:
@@ -162,9 +156,7 @@ class _Copies:
     def twinned(self, new_name: Callable[[str], str], also: Collection[str]) -> Applied:
         """Rename every function that changed, and let its callers, which change by that, call it by the new name."""
         tree = [body.function for body in self.reading.bodies]
-        number = {
-            name: index for index, name in reversed([*enumerate(tree)])
-        }  # a root in a circle of calls is there twice
+        number = {name: at for at, name in reversed([*enumerate(tree)])}  # a root in a circle of calls is there twice
         calling = [list(calls(body.nodes, self.reading.library)) for body in self.reading.bodies]
         called = [{number[name] for _, names in made for name in names} for made in calling]
         changed = _with_callers({0, *self.copies, *(number[name] for name in also)}, called)
@@ -175,18 +167,13 @@ class _Copies:
         for name, twin in twins.items():
             self.copies[number[name]].proto.signature.name = twin
         others = {name: self.copies[number[name]].proto for name in twins if name != tree[0]}
-        return Applied(self.copies[0].proto, others)
+        return self.copies[0].proto, others
 
 
 def _with_callers(changed: set[int], called: Sequence[set[int]]) -> set[int]:
     """These bodies, and all that call one of them, directly or not."""
-    callers: list[list[int]] = [[] for _ in called]
+    callers = defaultdict(list)
     for caller, callees in enumerate(called):
         for callee in callees:
             callers[callee].append(caller)
-    found, queue = set(changed), sorted(changed)
-    for index in queue:
-        more = set(callers[index]) - found
-        found |= more
-        queue.extend(sorted(more))
-    return found
+    return set(reached(changed, lambda index: callers[index]))

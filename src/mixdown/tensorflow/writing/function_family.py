@@ -4,8 +4,6 @@ Nothing is registered and nothing is run here, so that a preview shows byte for 
 depend on what they are twins of, and on nothing else.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b

@@ -1,7 +1,5 @@
 """GraphDef in, GraphDef out: `rewrite_graph_def`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from os import PathLike
 from pathlib import Path
@@ -17,13 +15,13 @@ from mixdown.reports import Report
 from mixdown.reports.build import Facts, graph_report
 from mixdown.reports.rendering.blocks import summary
 from mixdown.rules.layer_names import LayerScopes
+from mixdown.tensorflow.machine.devices import versions
 from mixdown.tensorflow.protos.bodies import graph_body
 from mixdown.tensorflow.protos.library import by_name, mentioned, referenced, replace_all, unused
 from mixdown.tensorflow.protos.wiring import LONGEST_PORT, node_name
 from mixdown.tensorflow.reading.products import products
 from mixdown.tensorflow.reading.read import Reading, read
 from mixdown.tensorflow.runtime.source_lines import of_graph_def
-from mixdown.tensorflow.runtime.versions import versions
 from mixdown.tensorflow.writing.apply import apply
 from mixdown.untrusted.escaped import escaped
 

@@ -4,10 +4,9 @@ A program that compiles a Keras model again, or makes the same model again after
 cross-validation do, traces the same step again. Reading and planning it takes many times as long as comparing it.
 """
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -86,8 +85,7 @@ def _content(tree: Sequence[Body]) -> list[bytes]:
 
 
 def _anonymous(body: Body, numbers: Mapping[str, str]) -> bytes:
-    copy = type(body.proto)()
-    copy.CopyFrom(body.proto)
+    copy = deepcopy(body.proto)
     copy.signature.name = numbers[body.function]
     rename_calls((node for node in copy.node_def if node.op in CALLS or node.op in numbers), numbers)
     _number_ends(copy)

@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 import mixdown
-from mixdown.tensorflow.enable import switch
+from mixdown.tensorflow.calls import active_policy
 
 STEPS, BATCH = 20, 16
 FEATURES = np.random.default_rng(0).normal(size=(STEPS, BATCH, 8)).astype("float32")
@@ -36,7 +36,7 @@ LOOPS = ("eager", "graph", "retraced", "compiled", "fit", "compiled fit")
 @pytest.fixture(autouse=True)
 def _disabled_afterwards() -> Iterator[None]:
     yield
-    switch.set(on=False, policy=None)
+    active_policy.set_process_policy(None)
 
 
 def network() -> Any:

@@ -4,8 +4,6 @@ A queue, because nothing else leaves loop bodies and branches without changing t
 function can then reach it without an argument.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import count
 from typing import Any, Generic, TypeVar

@@ -4,8 +4,6 @@ Counting is done on the bits of numbers as integers, so that it is exact also wi
 as zero. A tensor with numbers that float16 cannot hold, or that are subnormal in float32, is counted in a slower way.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

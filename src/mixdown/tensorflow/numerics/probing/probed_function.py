@@ -1,12 +1,10 @@
 """A copy of a function that probes are written into. Start with `ProbedFunction`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from graphlib import TopologicalSorter
 from heapq import heapify, heappop, heappush
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import tensorflow as tf
 from tensorflow.core.framework import types_pb2
@@ -14,8 +12,9 @@ from tensorflow.core.framework.attr_value_pb2 import AttrValue
 
 from mixdown.core import Graph, Tensor
 from mixdown.tensorflow.protos import signatures
-from mixdown.tensorflow.protos.bodies import CALLS
-from mixdown.tensorflow.protos.library import unused
+from mixdown.tensorflow.protos.bodies import CALLS, reached
+from mixdown.tensorflow.protos.library import kind_of, unused
+from mixdown.tensorflow.protos.wiring import node_name
 
 PREFIX = "mixdown_probe"
 """The scope of the nodes that are added."""
@@ -47,7 +46,7 @@ class Key(NamedTuple):
     function: str
 
     @classmethod
-    def of(cls, graph: Graph, tensor: Tensor) -> Key:
+    def of(cls, graph: Graph, tensor: Tensor) -> Self:
         """The key of a tensor of a graph that was read."""
         op = graph.ops[graph.sites[tensor.site].op]
         return cls(op.name, op.kind, int(tensor.name.rpartition(":")[2]), op.function)
@@ -92,7 +91,7 @@ class ProbedFunction:
         """Node -> its place: every node follows those it reads, otherwise they stand as the user's code made them."""
         made = {node.name: place for place, node in enumerate(self.nodes)}
         forward = made.keys() - {node.name for node in self.nodes if node.op in CLOSERS}
-        before = {node.name: {maker(text) for text in node.input} & forward for node in self.nodes}
+        before = {node.name: {node_name(text) for text in node.input} & forward for node in self.nodes}
         for name in self.inserted:  # a cast stands right behind what it casts
             made[name] = min((made[source] for source in before[name]), default=-1)
         sorter = TopologicalSorter(before)
@@ -111,13 +110,13 @@ class ProbedFunction:
     @cached_property
     def live(self) -> list[Any]:
         """The nodes that run: TensorFlow prunes the others, and no probe may read them, or they would run too."""
-        ends = [maker(port.text) for port in self.results] + list(self.function.control_ret.values())
-        queue = [*ends, *(node.name for node in self.nodes if self.has_effects(node))]
-        found: set[str] = set()
-        for name in queue:
-            if name in self.by_name and name not in found:
-                found.add(name)
-                queue.extend(maker(text) for text in self.by_name[name].input)
+        ends = [node_name(port.text) for port in self.results] + list(self.function.control_ret.values())
+        roots = [*ends, *(node.name for node in self.nodes if self.has_effects(node))]
+
+        def before(name: str) -> Iterator[str]:
+            return map(node_name, self.by_name[name].input if name in self.by_name else ())
+
+        found = set(reached(roots, before))
         return [node for node in self.nodes if node.name in found]
 
     @cached_property
@@ -136,7 +135,7 @@ class ProbedFunction:
 
     def has_effects(self, node: Any) -> bool:
         """Whether a node does something beyond its outputs: it runs even if none of them is read."""
-        return bool(_kind(node, self.library).definition.is_stateful)
+        return bool(kind_of(node, self.library).definition.is_stateful)
 
     def has_hidden_inputs(self, node: Any) -> bool:
         """Whether a node also takes values from a variable, a list, an iterator, or has no inputs at all."""
@@ -185,19 +184,10 @@ def inputs_of(node: Any, library: Mapping[str, Any]) -> list[Port]:
     return [Port(text, dtype) for text, (_, dtype) in zip(texts, _ports(node, library, "input_arg"), strict=True)]
 
 
-def maker(text: str) -> str:
-    """The node, or the argument, that makes the tensor of an input text."""
-    return text.removeprefix("^").partition(":")[0]
-
-
-def _kind(node: Any, library: Mapping[str, Any]) -> signatures.Kind:
-    return signatures.kind_of(node.op) or signatures.prepare(library[node.op].signature)
-
-
 def _ports(node: Any, library: Mapping[str, Any], side: str) -> Iterator[tuple[str, int]]:
     """The inputs or the outputs of a node: the name and index of each, such as "z:0", and its dtype."""
-    kind = _kind(node, library)
-    known = dict(zip((name for name, _ in kind.readers), kind.values(node), strict=True))
+    kind = kind_of(node, library)
+    known = kind.named(kind.values(node))
     for argument in getattr(kind.definition, side):
         for index, (_, dtype) in enumerate(signatures.ports(argument, known)):
             yield f"{argument.name}:{index}", dtype

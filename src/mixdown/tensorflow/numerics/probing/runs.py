@@ -4,8 +4,6 @@ A run copies every function that the step calls, lets a probe write into the cop
 and collects what the probe saw after every call.
 """
 
-from __future__ import annotations
-
 import gc
 import random
 from collections.abc import Callable, Iterable, Iterator

@@ -5,8 +5,6 @@ loops run one iteration after the other, random ops without a seed get one, and,
 and assertions let values pass, because what follows a failed check would not run.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from itertools import count
 from typing import Any, NamedTuple
@@ -15,9 +13,10 @@ from zlib import crc32
 from mixdown.core import Paint, Plan, Policy, make_plan
 from mixdown.core.gc_pause import collector_paused
 from mixdown.tensorflow.calls.twins import Registered
-from mixdown.tensorflow.numerics.probing.probed_function import ProbedFunction, maker
+from mixdown.tensorflow.numerics.probing.probed_function import ProbedFunction
 from mixdown.tensorflow.protos.bodies import CALLS, GROUP, LOOPS, MUST_COMPILE, function_body
 from mixdown.tensorflow.protos.library import mentioned
+from mixdown.tensorflow.protos.wiring import node_name
 from mixdown.tensorflow.reading.read import read
 from mixdown.tensorflow.writing.apply import apply
 
@@ -102,7 +101,7 @@ def _drop_checks(function: Any) -> None:
             _drop(node, "message")
         elif node.op == "Assert":
             node.op = "NoOp"
-            node.input[:] = sorted({f"^{maker(text)}" for text in node.input})
+            node.input[:] = sorted({f"^{node_name(text)}" for text in node.input})
             for attribute in ("T", "summarize"):
                 _drop(node, attribute)
 

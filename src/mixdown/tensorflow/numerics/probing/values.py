@@ -1,7 +1,5 @@
 """The probe behind `compare` and `bisect`: the values of tensors, widened to float32, in the order they were made."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,7 +12,7 @@ from mixdown.rules.layer_names import is_backward
 from mixdown.tensorflow.numerics.probing.channel import Channel
 from mixdown.tensorflow.numerics.probing.probed_function import FLOATS, Key, Port, ProbedFunction
 from mixdown.tensorflow.numerics.probing.trees import ProbedTree
-from mixdown.tensorflow.protos.cast_node import cast_attributes
+from mixdown.tensorflow.protos.bodies import cast_attributes
 
 HELD_BY_FLOAT32 = FLOATS - {types_pb2.DT_DOUBLE}
 """The dtypes whose numbers float32 holds exactly."""
