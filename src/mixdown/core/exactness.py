@@ -1,4 +1,4 @@
-"""What 16 bits would ruin rather than round: `needs`, used where the rule set asks for it.
+"""What 16 bits would ruin rather than round: `needs`, used where the rule set asks for it, and what is `spoilt` by it.
 
 * Constants that the 16-bit dtype turns into Inf or 0, or keeps too few digits of: -1e9 in a mask, 1e-12 in a quotient.
 * Digits that decide: what a sine, a floor, an equality or a cast to integers reads, through ops that only move or
@@ -102,6 +102,42 @@ def _spoilt_constants(subject: Subject, constants: Mapping[int, Constant]) -> It
             if site not in constants:
                 reason = f"it may hold a value that {low} cannot, made by `{graph.label(before)}`"
                 yield site, Need(Category.DENY, reason, is_small)
+
+
+def spoilt(subject: Subject, found: Mapping[int, Need], last_sums: Collection[int]) -> set[int]:
+    """What may hold a value that the dtype cannot, and must not. One that is too small does no harm in a sum.
+
+    Nor does it where a value is only moved on to products, which round it in any case, and to sums.
+
+    Args:
+        subject: the graph, with the final category of every site.
+        found: what `needs` returned.
+        last_sums: sums of values that products read too.
+    """
+    graph, onward = subject.graph, subject.graph.successors
+    made = {site: need.is_small for site, need in found.items() if need.category is Category.DENY}
+    soft = [its in (Category.INFER, Category.CLEAR) for its in subject.categories]
+    still = [its and kind not in subject.traits.absorbs for its, kind in zip(soft, graph.kinds, strict=True)]
+    for site in last_sums:  # products round the same values
+        still[site] = False
+    small, large = (
+        walk([s for s in made if made[s] is is_small], onward, still if is_small else soft)
+        for is_small in (True, False)
+    )
+    harmless = {site for site in small if site not in made and _feeds_products(subject, site)}
+    return {*made, *(small.keys() - harmless), *large}
+
+
+def _feeds_products(subject: Subject, site: int) -> bool:
+    """Whether a site moves a value on to products and sums only, to at least one product."""
+    readers, kinds, traits = subject.graph.successors[site], subject.graph.kinds, subject.traits
+    products = [reader for reader in readers if subject.categories[reader] is Category.ALLOW]
+    summed = traits.absorbs | traits.totals
+    return (
+        subject.categories[site] is Category.CLEAR
+        and bool(products)
+        and all(reader in products or kinds[reader] in summed for reader in readers)
+    )
 
 
 def _fate(constant: Constant, dtype: Format, *, product: bool) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from mixdown.core.after_denied import after_denied, saturated_powers
-from mixdown.core.exactness import Need, Subject, needs
+from mixdown.core.exactness import Need, Subject, needs, spoilt
 from mixdown.core.graph import Agreement, Graph, Role, Tie, walk
 from mixdown.core.override import Override
 from mixdown.core.paint import Paint
@@ -266,32 +266,9 @@ class PolicyView:
 
     @cached_property
     def _spoilt(self) -> set[int]:
-        """What may hold a value that the low dtype cannot; one that is too small does no harm in a sum.
-
-        Nor does it where a value is only moved on to products, which round it in any case, and to sums.
-        """
-        made = {site: need.is_small for site, need in self.exact.items() if need.category is Category.DENY}
-        soft, onward = self.mask(Category.INFER, Category.CLEAR), self.graph.successors
-        still = [its and kind not in self.traits.absorbs for its, kind in zip(soft, self.graph.kinds, strict=True)]
-        for site in self._last_sums:  # products round the same values
-            still[site] = False
-        small, large = (
-            walk([s for s in made if made[s] is is_small], onward, still if is_small else soft)
-            for is_small in (True, False)
-        )
-        harmless = {site for site in small if site not in made and self._feeds_products(site)}
-        return {*made, *(small.keys() - harmless), *large}
-
-    def _feeds_products(self, site: int) -> bool:
-        """Whether a site moves a value on to products and sums only, to at least one product."""
-        readers, kinds, traits = self.graph.successors[site], self.graph.kinds, self.traits
-        products = [reader for reader in readers if self.categories[reader] is Category.ALLOW]
-        summed = traits.absorbs | traits.totals
-        return (
-            self.categories[site] is Category.CLEAR
-            and bool(products)
-            and all(reader in products or kinds[reader] in summed for reader in readers)
-        )
+        """What may hold a value that the low dtype cannot, and must not."""
+        subject = Subject(self.graph, self.traits, self.categories, FORMATS[self.policy.low])
+        return spoilt(subject, self.exact, self._last_sums)
 
     @cached_property
     def saturated(self) -> set[int]:
