@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mixdown.cli.common import Command, add_low_option, write_line
-from mixdown.cli.demo_children import result_of
+from mixdown.cli.demo_children import result_of, results_of
 from mixdown.cli.interrupt import ending_at_once
 from mixdown.errors import MixdownError
 
@@ -43,7 +43,7 @@ def demo(options: argparse.Namespace) -> int:
         runs = result_of("rescue", options.data, str(options.epochs), low, page)
         _print(_rescued(runs, low))
         write_line("\n2. Memory. Eight convolutions on images of 256 x 256 pixels, without oneDNN.")
-        full, mixed = (result_of("memory", how) for how in ("float32", low))
+        full, mixed = results_of(("memory", "float32"), ("memory", low))
         _print(_remembered(full, mixed, low))
         write_line("\n3. Speed, here. Plans for a compiled step, mostly element-wise, timed while it trains:")
         found = result_of("machines", low)

@@ -36,7 +36,7 @@ BATCH = 64
 FIRST, EVERY = 10, 20  # the first bad batch, and one in how many is bad
 MOST_STEPS = 400
 REPLICAS = ("CPU:0", "CPU:1")
-SIDE, CHANNELS, DEPTH, IMAGES, STEPS = 256, 8, 8, 4, 2  # of the network whose memory is measured
+SIDE, CHANNELS, DEPTH, IMAGES, STEPS = 256, 8, 8, 16, 1  # of the network whose memory is measured
 DEVICES = ("T4", "A100", "H100")
 
 
