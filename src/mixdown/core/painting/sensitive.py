@@ -68,7 +68,7 @@ def _split_readers(view: PolicyView, canvas: Canvas, tensor: Tensor) -> dict[int
     found = {}
     for site in sorted(others):
         reached = _reached(view, [site])
-        if any(canvas[here] is Paint.FULL for here in reached & beyond) or min(len(reached), len(beyond)) >= FARTHEST:
+        if not beyond.isdisjoint(reached) or min(len(reached), len(beyond)) >= FARTHEST:  # all beyond is full
             found[site] = min(full)
     return found
 
@@ -81,11 +81,11 @@ def _reached(view: PolicyView, sites: list[int], full_on: Canvas | None = None) 
         sites: where to begin.
         full_on: the canvas on which all that is reached must be full, None if it need not be.
     """
-    queue, seen = list(sites), set(sites)
+    queue, seen, onward = list(sites), set(sites), view.onward
     for here in queue:
         if len(seen) >= FARTHEST:
             break
-        for site in view.onward[here]:
+        for site in onward[here]:
             if site not in seen and (full_on is None or full_on[site] is Paint.FULL):
                 seen.add(site)
                 queue.append(site)
