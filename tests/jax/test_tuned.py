@@ -8,12 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from tests.tuning.planted_clock import low_is_faster, plant
 
 import mixdown
-from mixdown.core import Level
 from mixdown.jax import functions
 from mixdown.tuning import memory
-from mixdown.tuning.tuner import Tuner, timed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,20 +25,7 @@ X = np.full((8, 8), 1 / 3, "float32")
 def _fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An empty cache folder, and a clock by which whatever is 16-bit takes 0.8 of float32."""
     monkeypatch.setenv(memory.VARIABLE, str(tmp_path))
-    policies: list[mixdown.Policy] = []
-    original = Tuner.next
-
-    def next_policy(tuner: Any, *rest: Any) -> Any:
-        policy, note = original(tuner, *rest)
-        policies.append(policy)
-        return policy, note
-
-    def clock(call: Any, synchronize: Any, note: Any) -> Any:
-        seconds = 1.0 if policies[-1].level is Level.NOTHING else 0.8
-        return timed(call, synchronize, lambda _: note(seconds))
-
-    monkeypatch.setattr(Tuner, "next", next_policy)
-    monkeypatch.setattr(functions, "timed", clock)
+    plant(monkeypatch, functions, low_is_faster)
 
 
 def step(weights: Any, x: Any) -> Any:

@@ -11,13 +11,14 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from tests.tuning import planted_clock
+from tests.tuning.planted_clock import low_is_faster
 
 import mixdown
 from mixdown.core import Level
 from mixdown.tensorflow.calls import active_policy, tuned_twins
 from mixdown.tensorflow.runtime.private import context
 from mixdown.tuning import memory
-from mixdown.tuning.tuner import Tuner, timed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,24 +58,7 @@ def make_chain() -> Any:
 @pytest.fixture
 def plant(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[mixdown.Policy], float]], None]:
     """Replaces the clock: every call takes the seconds that its policy is given, and no other."""
-
-    def planted(seconds: Callable[[mixdown.Policy], float]) -> None:
-        policies: list[mixdown.Policy] = []
-        original = Tuner.next
-
-        def next_policy(tuner: Any, *rest: Any) -> Any:
-            policy, note = original(tuner, *rest)
-            policies.append(policy)
-            return policy, note
-
-        def clock(call: Any, synchronize: Any, note: Any, *, wait: bool) -> Any:
-            policy = policies[-1]
-            return timed(call, synchronize, lambda _: note(seconds(policy)), wait=wait)
-
-        monkeypatch.setattr(Tuner, "next", next_policy)
-        monkeypatch.setattr(tuned_twins, "timed", clock)
-
-    return planted
+    return lambda seconds: planted_clock.plant(monkeypatch, tuned_twins, seconds)
 
 
 def found(policy: mixdown.Policy = POLICY) -> list[Tuned]:
@@ -244,7 +228,7 @@ def test_a_function_that_no_plan_changes_is_not_tuned() -> None:
 
 
 def test_keras_fit_is_tuned_while_it_trains(plant: Any) -> None:
-    plant(lambda policy: 1.0 if policy.level is Level.NOTHING else 0.8)
+    plant(low_is_faster)
     keras.utils.set_random_seed(1)
     model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(16, activation="relu"), keras.layers.Dense(1)])
     model.compile(mixdown.LossScaleOptimizer(keras.optimizers.SGD(0.05)), "mse")
@@ -257,7 +241,7 @@ def test_keras_fit_is_tuned_while_it_trains(plant: Any) -> None:
 
 
 def test_a_compiled_function_is_tuned_too(plant: Any) -> None:
-    plant(lambda policy: 1.0 if policy.level is Level.NOTHING else 0.8)
+    plant(low_is_faster)
     compiled = tf.function(lambda x: tf.matmul(tf.nn.relu(tf.matmul(x, x)), x), jit_compile=True)
     np.testing.assert_allclose(run(compiled, THIRD).numpy(), compiled(THIRD).numpy(), rtol=0.02)
     assert "bfloat16" in found()[0].kept
@@ -284,7 +268,7 @@ def test_a_call_that_fails_does_not_count_and_is_raised(plant: Any) -> None:
 
 
 def test_several_threads_may_call_a_function_while_it_is_tuned(plant: Any, chain: Any) -> None:
-    plant(lambda policy: 1.0 if policy.level is Level.NOTHING else 0.8)
+    plant(low_is_faster)
     function, errors = chain, []
     exact = function(THIRD).numpy()
 
@@ -306,7 +290,7 @@ def test_several_threads_may_call_a_function_while_it_is_tuned(plant: Any, chain
 
 
 def test_calls_with_other_shapes_do_not_disturb(plant: Any) -> None:
-    plant(lambda policy: 1.0 if policy.level is Level.NOTHING else 0.8)
+    plant(low_is_faster)
 
     @tf.function(input_signature=[tf.TensorSpec([None, 4])])
     def any_rows(x: Any) -> Any:
@@ -320,7 +304,7 @@ def test_calls_with_other_shapes_do_not_disturb(plant: Any) -> None:
 
 
 def test_all_replicas_have_the_same_plan(plant: Any) -> None:
-    plant(lambda policy: 1.0 if policy.level is Level.NOTHING else 0.8)
+    plant(low_is_faster)
     strategy = (
         tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
         if len(tf.config.list_logical_devices("CPU")) > 1

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import tensorflow as tf
+from tests.tuning.planted_clock import low_is_faster, plant
 
 import mixdown
-from mixdown.core import Level
 from mixdown.tensorflow.sessions import hook, tuned_twin
 from mixdown.tuning import memory
-from mixdown.tuning.tuner import Tuner, timed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,20 +27,7 @@ Y = X[:, :1].copy()
 def _fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An empty cache folder, and a clock by which whatever is 16-bit takes 0.8 of float32."""
     monkeypatch.setenv(memory.VARIABLE, str(tmp_path))
-    policies: list[mixdown.Policy] = []
-    original = Tuner.next
-
-    def next_policy(tuner: Any, *rest: Any) -> Any:
-        policy, note = original(tuner, *rest)
-        policies.append(policy)
-        return policy, note
-
-    def clock(call: Any, synchronize: Any, note: Any) -> Any:
-        seconds = 1.0 if policies[-1].level is Level.NOTHING else 0.8
-        return timed(call, synchronize, lambda _: note(seconds))
-
-    monkeypatch.setattr(Tuner, "next", next_policy)
-    monkeypatch.setattr(tuned_twin, "timed", clock)
+    plant(monkeypatch, tuned_twin, low_is_faster)
 
 
 class Program:
