@@ -1,7 +1,5 @@
 """What mixed precision does to a function, before it runs (`explain`), and what it did in this process (`report`)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any

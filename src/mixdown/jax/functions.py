@@ -1,7 +1,5 @@
 """Mixed precision for one function: `rewrite`. It uses public functions of JAX only, so any transformation composes."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
@@ -45,48 +43,6 @@ def rewrite(function: Callable[..., Any], policy: Policy | None = None) -> Calla
 
     call.programs = lambda: [program for program, _ in programs.known.values()]  # type: ignore[attr-defined]  # documented above
     return call
-
-
-class _Programs:
-    """The programs of a function, by what they were traced for and by policy."""
-
-    def __init__(self, function: Callable[..., Any], policy: Policy) -> None:
-        self.policy, self._name = policy, getattr(function, "__name__", type(function).__name__)
-        self.known: dict[Any, tuple[Program, Traced]] = {}
-        self._tuners: dict[Any, Tuner] = {}
-
-    def run(self, traced: Traced, platform: str) -> Any:
-        """Make a call. One that is being traced itself cannot be timed."""
-        key, base = traced.key(platform), self.policy.untuned
-        concrete = not any(isinstance(array, jax.core.Tracer) for array in traced.arrays)
-        if self.policy.strategy != "tuned" or key is None or not concrete:
-            return self._run(traced, key, base, platform)
-        plan = self._planned(traced, key, base, platform)[0].plan
-        if not plan.changes_anything:
-            return self._run(traced, key, base, platform)
-        if key not in self._tuners:
-            versions = {each: version(each) for each in ("mixdown", "jax")}
-            identity = Identity(self._name, fingerprint(plan), jax.devices()[0].device_kind, versions)
-            self._tuners[key] = Tuner(self.policy, plan, identity)
-        policy, note = self._tuners[key].next((), lambda each: self._planned(traced, key, each, platform)[0].plan)
-        if note is None:
-            return self._run(traced, key, policy, platform)
-        jax.block_until_ready(traced.arrays)
-        return timed(lambda: jax.block_until_ready(self._run(traced, key, policy, platform)), lambda: None, note)
-
-    def _run(self, traced: Traced, key: Any, policy: Policy, platform: str) -> Any:
-        program, before = self._planned(traced, key, policy, platform)
-        return before.rebuilt(jaxpr_as_fun(program.rewritten)(*traced.arrays))
-
-    def _planned(self, traced: Traced, key: Any, policy: Policy, platform: str) -> tuple[Program, Traced]:
-        if key is not None and (key, policy) in self.known:
-            return self.known[key, policy]
-        closed = traced.trace()
-        program = plan_program(closed, policy, platform)
-        warn_idle_rules(program.plan, self._name)
-        if key is not None and not any(isinstance(const, jax.core.Tracer) for const in closed.consts):
-            self.known[key, policy] = program, traced
-        return program, traced
 
 
 class Traced:
@@ -137,6 +93,48 @@ class Traced:
             self._out_tree,
             [self._out_rest[place] if place in self._out_rest else next(remaining) for place in range(count)],
         )
+
+
+class _Programs:
+    """The programs of a function, by what they were traced for and by policy."""
+
+    def __init__(self, function: Callable[..., Any], policy: Policy) -> None:
+        self.policy, self._name = policy, getattr(function, "__name__", type(function).__name__)
+        self.known: dict[Any, tuple[Program, Traced]] = {}
+        self._tuners: dict[Any, Tuner] = {}
+
+    def run(self, traced: Traced, platform: str) -> Any:
+        """Make a call. One that is being traced itself cannot be timed."""
+        key, base = traced.key(platform), self.policy.untuned
+        concrete = not any(isinstance(array, jax.core.Tracer) for array in traced.arrays)
+        if self.policy.strategy != "tuned" or key is None or not concrete:
+            return self._run(traced, key, base, platform)
+        plan = self._planned(traced, key, base, platform)[0].plan
+        if not plan.changes_anything:
+            return self._run(traced, key, base, platform)
+        if key not in self._tuners:
+            versions = {each: version(each) for each in ("mixdown", "jax")}
+            identity = Identity(self._name, fingerprint(plan), jax.devices()[0].device_kind, versions)
+            self._tuners[key] = Tuner(self.policy, plan, identity)
+        policy, note = self._tuners[key].next((), lambda each: self._planned(traced, key, each, platform)[0].plan)
+        if note is None:
+            return self._run(traced, key, policy, platform)
+        jax.block_until_ready(traced.arrays)
+        return timed(lambda: jax.block_until_ready(self._run(traced, key, policy, platform)), lambda: None, note)
+
+    def _run(self, traced: Traced, key: Any, policy: Policy, platform: str) -> Any:
+        program, before = self._planned(traced, key, policy, platform)
+        return before.rebuilt(jaxpr_as_fun(program.rewritten)(*traced.arrays))
+
+    def _planned(self, traced: Traced, key: Any, policy: Policy, platform: str) -> tuple[Program, Traced]:
+        if key is not None and (key, policy) in self.known:
+            return self.known[key, policy]
+        closed = traced.trace()
+        program = plan_program(closed, policy, platform)
+        warn_idle_rules(program.plan, self._name)
+        if key is not None and not any(isinstance(const, jax.core.Tracer) for const in closed.consts):
+            self.known[key, policy] = program, traced
+        return program, traced
 
 
 def name_of(function: Callable[..., Any]) -> str:

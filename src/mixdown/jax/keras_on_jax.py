@@ -1,7 +1,5 @@
 """The one line for Keras on JAX: `enable_for` wraps the optimizer and enables the rewrite of every jitted program."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from mixdown.core import Policy

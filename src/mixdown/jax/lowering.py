@@ -4,8 +4,6 @@ The policy in force is part of the key by which JAX finds compiled programs agai
 programs of its own: nothing is compiled twice, and nothing is done in a step that was compiled before.
 """
 
-from __future__ import annotations
-
 import functools
 from collections import deque
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Mixed precision for every jitted program (`enable`, `disable`), or for a block of code (`rewriting`)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

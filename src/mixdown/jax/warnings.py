@@ -1,7 +1,5 @@
 """What the JAX host warns of."""
 
-from __future__ import annotations
-
 from functools import cache
 
 from mixdown.core import Plan, Policy

@@ -1,7 +1,5 @@
 """Keras's own mixed precision, which the rewrite cannot be combined with: `mixed_keras_policy`. It imports no Keras."""
 
-from __future__ import annotations
-
 import sys
 
 

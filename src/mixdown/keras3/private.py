@@ -1,7 +1,5 @@
 """Every private name of Keras 3 that mixdown touches, in one table: `NAMES`. Other modules import them from here."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from mixdown.errors import MixdownError

@@ -1,7 +1,5 @@
 """`TrainingLog`, the base of the callbacks for Keras 3 and tf_keras: logs how loss scaling goes while `fit` runs."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from pathlib import Path
 from typing import Any

@@ -3,11 +3,9 @@
 Start with `Tally`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from mixdown.errors import MisfitError
 from mixdown.numerics.tensors import TensorRow, percent
@@ -43,14 +41,14 @@ class Tally:
     smallest_bits: int  # of the finite, non-zero ones, INF if there is none
 
     @classmethod
-    def from_vector(cls, vector: Sequence[int]) -> Tally:
+    def from_vector(cls, vector: Sequence[int]) -> Self:
         """From what a probe returns: histogram, counts at the boundaries, largest bits, smallest bits above zero."""
         histogram = tuple(vector[:EXPONENTS])
         *counts, largest, smallest = vector[EXPONENTS:]
         return cls(sum(histogram), histogram, tuple(counts), max(largest, 0), min(smallest or INF, INF))
 
-    def __add__(self, other: Tally) -> Tally:
-        return Tally(
+    def __add__(self, other: Self) -> Self:
+        return type(self)(
             self.elements + other.elements,
             tuple(map(sum, zip(self.histogram, other.histogram, strict=True))),
             tuple(map(sum, zip(self.at_least, other.at_least, strict=True))),
@@ -118,7 +116,7 @@ class Tally:
         return {**vars(self), "histogram": histogram, "at_least": list(self.at_least)}
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Tally:
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """What `to_dict` wrote.
 
         Raises:

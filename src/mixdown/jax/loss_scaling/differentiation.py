@@ -1,7 +1,5 @@
 """`value_and_grad`: `jax.value_and_grad` of a scaled loss."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import wraps
 from typing import Any

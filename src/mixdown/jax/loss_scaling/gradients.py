@@ -4,8 +4,6 @@ Under jit over sharded arrays (GSPMD) a reduction runs over all shards by itself
 sees its own shard only: there `axis_name` says over which axes the shards must agree.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

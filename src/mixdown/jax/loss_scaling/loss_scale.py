@@ -4,8 +4,6 @@ Every array in it is a leaf: it is jitted, donated, scanned over, sharded, saved
 state. The law and the names of the gradients are static.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Self

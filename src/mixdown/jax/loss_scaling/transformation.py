@@ -1,7 +1,5 @@
 """`scaled`: an optax transformation that takes gradients of a scaled loss and skips steps that are not finite."""
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """`mixdown.jax.compare`: what a function returns in float32 and rewritten, side by side."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

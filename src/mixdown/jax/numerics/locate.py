@@ -1,7 +1,5 @@
 """`mixdown.jax.locate`: the first op that made Inf or NaN of finite inputs, found in one jitted run."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

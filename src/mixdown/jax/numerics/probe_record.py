@@ -4,8 +4,6 @@ A record is a pytree that goes through the program beside its values, into loops
 observations of equations that follow each other and adds them to the record at once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 

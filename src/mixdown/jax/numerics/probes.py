@@ -1,7 +1,5 @@
 """A program run with probes: `Probed` traces it again and carries a `ProbeRecord` through calls, loops and shards."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

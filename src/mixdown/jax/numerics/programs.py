@@ -1,7 +1,5 @@
 """The programs that the tools run: a function as it was traced, and as a policy has it rewritten."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any

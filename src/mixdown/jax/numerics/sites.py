@@ -3,8 +3,6 @@
 An equation is known by its path: its number in its jaxpr, after the numbers of the equations and bodies around it.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Functions that can be called from outside (the roots: when a model is loaded as 
 signatures. What only they call may get 16-bit arguments and results, under another name.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
@@ -66,52 +64,6 @@ def nodes_of(graph_def: Any) -> Iterator[Any]:
         yield from function.node_def
 
 
-def _rewrite_root(root: str, functions: _ConvertedFunctions, policy: Policy) -> Plan:
-    plan, _, families = _rewrite(function_body(functions.originals[root]), functions, (), policy)
-    if plan.changes_anything:
-        functions.add(families, root)
-    else:
-        functions.keep(root)
-    return plan
-
-
-def _rewrite_graph(
-    graph_def: Any, functions: _ConvertedFunctions, policy: Policy, preserved: set[str], outputs: set[str]
-) -> Plan:
-    named = [node for node in graph_def.node if node.name in outputs - preserved]
-    # Calls return float32 as it is: the functions themselves cast.
-    carried = {n.name for n in named if n.op not in CALLS and len(library.output_types(n, functions.originals)) == 1}
-    plan, outermost, families = _rewrite(graph_body(graph_def), functions, preserved | (outputs - carried), policy)
-    if plan.changes_anything:
-        library.rename_calls(outermost.node, functions.add(families))
-        _carry_back(outermost, carried, policy, functions.originals)
-        del graph_def.node[:]
-        graph_def.node.extend(outermost.node)
-    return plan
-
-
-def _carry_back(graph_def: Any, outputs: set[str], policy: Policy, originals: Mapping[str, Any]) -> None:
-    """Give outputs that have become low another name, and their name to a cast to float32."""
-    low, taken = signatures.LOW_TYPES[policy.low], {node.name for node in graph_def.node}
-    lowered = [n for n in graph_def.node if n.name in outputs and library.output_types(n, originals) == [low]]
-    names = {node.name: library.unused(f"{node.name}__{policy.low}", taken) for node in lowered}
-    for node in graph_def.node:
-        for index, text in enumerate(node.input):
-            node.input[index] = names.get(text.removesuffix(":0"), text)
-    for node in lowered:
-        graph_def.node.append(cast_node(node.name, names[node.name], low, signatures.FLOAT, node.device))
-        node.name = names[node.name]
-
-
-def _rewrite(
-    body: Body, functions: _ConvertedFunctions, preserved: Collection[str], policy: Policy
-) -> tuple[Plan, Any, list[dict[str, Any]]]:
-    reading = read(body, functions.originals, policy, preserved, handles=handles_of_arguments(body))
-    plan = make_plan(reading.graph, policy)
-    device = default_type(policy)
-    return plan, *apply_to_families(reading, plan, device, lambda head: f"__mixdown_{head}" if head else "__mixdown")
-
-
 class _ConvertedFunctions:
     """Rewritten functions under their final names. What several callers need in the same form is written once."""
 
@@ -157,6 +109,52 @@ class _ConvertedFunctions:
         found.update(gradient.gradient_func for gradient in saved.registered_gradients)
         used = library.referenced(found, functions, partners=True)
         return [function for name, function in functions.items() if name in used]
+
+
+def _rewrite_root(root: str, functions: _ConvertedFunctions, policy: Policy) -> Plan:
+    plan, _, families = _rewrite(function_body(functions.originals[root]), functions, (), policy)
+    if plan.changes_anything:
+        functions.add(families, root)
+    else:
+        functions.keep(root)
+    return plan
+
+
+def _rewrite_graph(
+    graph_def: Any, functions: _ConvertedFunctions, policy: Policy, preserved: set[str], outputs: set[str]
+) -> Plan:
+    named = [node for node in graph_def.node if node.name in outputs - preserved]
+    # Calls return float32 as it is: the functions themselves cast.
+    carried = {n.name for n in named if n.op not in CALLS and len(library.output_types(n, functions.originals)) == 1}
+    plan, outermost, families = _rewrite(graph_body(graph_def), functions, preserved | (outputs - carried), policy)
+    if plan.changes_anything:
+        library.rename_calls(outermost.node, functions.add(families))
+        _carry_back(outermost, carried, policy, functions.originals)
+        del graph_def.node[:]
+        graph_def.node.extend(outermost.node)
+    return plan
+
+
+def _carry_back(graph_def: Any, outputs: set[str], policy: Policy, originals: Mapping[str, Any]) -> None:
+    """Give outputs that have become low another name, and their name to a cast to float32."""
+    low, taken = signatures.LOW_TYPES[policy.low], {node.name for node in graph_def.node}
+    lowered = [n for n in graph_def.node if n.name in outputs and library.output_types(n, originals) == [low]]
+    names = {node.name: library.unused(f"{node.name}__{policy.low}", taken) for node in lowered}
+    for node in graph_def.node:
+        for index, text in enumerate(node.input):
+            node.input[index] = names.get(text.removesuffix(":0"), text)
+    for node in lowered:
+        graph_def.node.append(cast_node(node.name, names[node.name], low, signatures.FLOAT, node.device))
+        node.name = names[node.name]
+
+
+def _rewrite(
+    body: Body, functions: _ConvertedFunctions, preserved: Collection[str], policy: Policy
+) -> tuple[Plan, Any, list[dict[str, Any]]]:
+    reading = read(body, functions.originals, policy, preserved, handles=handles_of_arguments(body))
+    plan = make_plan(reading.graph, policy)
+    device = default_type(policy)
+    return plan, *apply_to_families(reading, plan, device, lambda head: f"__mixdown_{head}" if head else "__mixdown")
 
 
 def _content(function: Any, original: str, originals: Mapping[str, str]) -> bytes:

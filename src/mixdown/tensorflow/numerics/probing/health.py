@@ -5,8 +5,6 @@ one record. Besides, every op that computes has a Switch node that lets values p
 finite and all its inputs are: only then are the op's inputs and outputs copied out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -38,6 +36,44 @@ class Capture(NamedTuple):
     node: str
     inputs: PortValues
     outputs: PortValues
+
+
+class _Summaries:
+    """The health summaries of one function: a node for every float tensor that something reads."""
+
+    def __init__(self, function: ProbedFunction) -> None:
+        self._function = function
+        self.columns: dict[str, list[str]] = {}  # summary -> the tensors that share it
+        self.of: dict[str, str] = {}  # tensor -> its summary
+        for port in function.arguments:
+            self._add(port, "")
+        for node in sorted(function.live, key=lambda node: function.order[node.name]):
+            moved = function.inputs[node.name][0].text if node.op in MOVERS else ""
+            for port in function.outputs[node.name]:
+                if moved in self.of:
+                    self._share(port.text, self.of[moved])
+                else:
+                    self._add(port, node.device)
+
+    def _add(self, port: Port, device: str) -> None:
+        if port.dtype in FLOATS and port.text in self._function.read:
+            types = {"T": tf.as_dtype(port.dtype), "output_dtype": tf.float32}
+            mode = {"tensor_debug_mode": CURT_HEALTH, "tensor_id": 0}
+            node = self._function.add("DebugNumericSummaryV2", (port.text,), device, **types, **mode)
+            self._share(port.text, f"{node}:output:0")
+
+    def _share(self, tensor: str, summary: str) -> None:
+        self.of[tensor] = summary
+        self.columns.setdefault(summary, []).append(tensor)
+
+    def sum(self, ports: Iterable[Port]) -> str:
+        """The sum of summaries, whose second number is 0 if all these tensors are finite."""
+        summaries = list(dict.fromkeys(self.of[port.text] for port in ports if port.text in self.of))
+        if not summaries:
+            return self._function.constant([0.0, 0.0], tf.float32)
+        if len(summaries) == 1:
+            return summaries[0]
+        return self._function.add("AddN", summaries, HOST, T=tf.float32, N=len(summaries)) + ":sum:0"
 
 
 class Health:
@@ -92,44 +128,6 @@ class Health:
         """Drop what was seen so far."""
         self.executions.clear()
         self.captures.clear()
-
-
-class _Summaries:
-    """The health summaries of one function: a node for every float tensor that something reads."""
-
-    def __init__(self, function: ProbedFunction) -> None:
-        self._function = function
-        self.columns: dict[str, list[str]] = {}  # summary -> the tensors that share it
-        self.of: dict[str, str] = {}  # tensor -> its summary
-        for port in function.arguments:
-            self._add(port, "")
-        for node in sorted(function.live, key=lambda node: function.order[node.name]):
-            moved = function.inputs[node.name][0].text if node.op in MOVERS else ""
-            for port in function.outputs[node.name]:
-                if moved in self.of:
-                    self._share(port.text, self.of[moved])
-                else:
-                    self._add(port, node.device)
-
-    def _add(self, port: Port, device: str) -> None:
-        if port.dtype in FLOATS and port.text in self._function.read:
-            types = {"T": tf.as_dtype(port.dtype), "output_dtype": tf.float32}
-            mode = {"tensor_debug_mode": CURT_HEALTH, "tensor_id": 0}
-            node = self._function.add("DebugNumericSummaryV2", (port.text,), device, **types, **mode)
-            self._share(port.text, f"{node}:output:0")
-
-    def _share(self, tensor: str, summary: str) -> None:
-        self.of[tensor] = summary
-        self.columns.setdefault(summary, []).append(tensor)
-
-    def sum(self, ports: Iterable[Port]) -> str:
-        """The sum of summaries, whose second number is 0 if all these tensors are finite."""
-        summaries = list(dict.fromkeys(self.of[port.text] for port in ports if port.text in self.of))
-        if not summaries:
-            return self._function.constant([0.0, 0.0], tf.float32)
-        if len(summaries) == 1:
-            return summaries[0]
-        return self._function.add("AddN", summaries, HOST, T=tf.float32, N=len(summaries)) + ":sum:0"
 
 
 def _serialized(function: ProbedFunction, port: Port, open_: str, device: str) -> str:
