@@ -55,7 +55,8 @@ def enable_mixed_precision_graph_rewrite(opt: Any, loss_scale: Any = "dynamic", 
 
 def disable_mixed_precision_graph_rewrite() -> None:
     """Run every program in float32 again. Wrapped optimizers stay wrapped, and sessions that exist stay as they are."""
-    if jax_is_enabled():
+    lowering = sys.modules.get("mixdown.jax.lowering")
+    if lowering is not None and lowering.in_force().value is not None:
         import_module("mixdown.jax").disable()
     if tensorflow := sys.modules.get("mixdown.tensorflow.enable"):
         tensorflow.disable_mixed_precision_graph_rewrite()
@@ -127,8 +128,8 @@ def unwrap(model: Any) -> Any:
         hint = " Its inner_optimizer is the plain one." if isinstance(model, LossScaleOptimizer) else ""
         raise WrongTypeError(f"unwrap takes a model of Keras 3 or tf_keras, got a {type(model).__name__}.{hint}")
     if isinstance(getattr(model, "optimizer", None), LossScaleOptimizer):
-        recompiled = import_module("mixdown.keras3.recompiled")
-        recompiled.with_optimizer(library, model, model.optimizer.inner_optimizer)
+        private = import_module("mixdown.keras3.private")
+        private.with_optimizer(library, model, model.optimizer.inner_optimizer)
     return model
 
 
@@ -159,9 +160,3 @@ def keras_backend(optimizer: Any) -> str | None:
     """The backend of Keras 3, if this is one of its optimizers; None if it is something else."""
     ancestors = {f"{each.__module__}.{each.__qualname__}" for each in type(optimizer).__mro__}
     return str(sys.modules["keras"].backend.backend()) if KERAS3_OPTIMIZER in ancestors else None
-
-
-def jax_is_enabled() -> bool:
-    """Whether mixed precision is enabled on JAX."""
-    lowering = sys.modules.get("mixdown.jax.lowering")
-    return lowering is not None and lowering.in_force().value is not None

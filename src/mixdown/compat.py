@@ -9,13 +9,14 @@ from typing import Any
 import mixdown
 from mixdown.core import Policy
 
+ENABLE = "enable_mixed_precision_graph_rewrite"
 NAMES = (
     "DynamicLossScale",
     "FixedLossScale",
     "LossScale",
     "MixedPrecisionLossScaleOptimizer",
     "disable_mixed_precision_graph_rewrite",
-    "enable_mixed_precision_graph_rewrite",
+    ENABLE,
 )
 SCALES = NAMES[:3]
 HOMES = {
@@ -44,7 +45,10 @@ def install(policy: Policy | None = None) -> None:
         return
     import tensorflow as tf  # noqa: PLC0415 - `import mixdown.compat` must not load it before it is asked to
 
-    documented = {name: _documented(name, policy) for names in HOMES.values() for name in names}
+    documented = {name: getattr(mixdown, name) for names in HOMES.values() for name in names}
+    if policy is not None:
+        enable = documented[ENABLE]
+        documented[ENABLE] = functools.wraps(enable)(functools.partial(enable, policy=policy))
     for path, names in HOMES.items():
         home = _module(tf, path)
         for name in names:
@@ -55,13 +59,6 @@ def uninstall() -> None:
     """Leave TensorFlow's namespaces as they were."""
     while _undo:
         _undo.pop()()
-
-
-def _documented(name: str, policy: Policy | None) -> Any:
-    value = getattr(mixdown, name)
-    if policy is None or name != "enable_mixed_precision_graph_rewrite":
-        return value
-    return functools.wraps(value)(functools.partial(value, policy=policy))
 
 
 def _module(root: Any, path: str) -> Any:
@@ -76,15 +73,10 @@ def _module(root: Any, path: str) -> Any:
         if gone:
             _set(here, part, ModuleType(name))
         here = getattr(here, part)
-        if gone or name == f"{root.__name__}.{path}":
-            _import_as(name, here)
+        if (gone or name == f"{root.__name__}.{path}") and name not in sys.modules:
+            sys.modules[name] = here
+            _undo.append(functools.partial(sys.modules.pop, name, None))
     return here
-
-
-def _import_as(name: str, module: Any) -> None:
-    if name not in sys.modules:
-        sys.modules[name] = module
-        _undo.append(lambda: sys.modules.pop(name, None))
 
 
 def _set(owner: Any, name: str, value: Any) -> None:

@@ -62,18 +62,10 @@ class Missing:
     def __init__(self, wanted: Private, advice: str) -> None:
         self._message = f"{_lacks(dotted(wanted.path), wanted.purpose)} {advice}"
 
-    def __getattr__(self, name: str) -> NoReturn:
+    def __getattr__(self, *_: object, **__: object) -> NoReturn:
         raise MixdownError(self._message)
 
-    def __call__(self, *_: object, **__: object) -> NoReturn:
-        """Raise the error."""
-        raise MixdownError(self._message)
-
-    def __instancecheck__(self, _: object) -> NoReturn:
-        raise MixdownError(self._message)
-
-    def __mro_entries__(self, _: object) -> NoReturn:
-        raise MixdownError(self._message)
+    __call__ = __instancecheck__ = __mro_entries__ = __getattr__
 
 
 def _problems(wanted: Private) -> list[str]:

@@ -5,7 +5,7 @@ from math import ceil, log2
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mixdown.numerics.search import smallest_kept
+from mixdown.numerics.calibrated import smallest_kept
 
 SIZES = st.integers(1, 200)
 

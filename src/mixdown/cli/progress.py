@@ -13,13 +13,7 @@ PATIENCE = 2.0
 
 
 class Progress:
-    """The steps of a command, as a `with` block.
-
-    Args:
-        total: how many steps there are.
-        quiet: show nothing, however long it takes.
-        file: where to show it, stderr by default.
-    """
+    """The steps of a command, as a `with` block; shown in a file, by default stderr, unless it is quiet."""
 
     def __init__(self, total: int, *, quiet: bool = False, file: TextIO | None = None) -> None:
         self._total, self._quiet, self._file = total, quiet, file or sys.stderr

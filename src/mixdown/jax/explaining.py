@@ -15,8 +15,7 @@ from mixdown.jax.lowering import Lowered, in_force, seen
 from mixdown.jax.programs import DEFAULT, Program, plan_program, policy_for_jax, takes_part
 from mixdown.jax.warnings import idle_warning
 from mixdown.reports import Facts, Report, graph_report
-from mixdown.reports.model import GraphReport
-from mixdown.reports.scalers import omission, scaler_row
+from mixdown.reports.model import GraphReport, ScalerReport, omission
 from mixdown.rules.spellings import EVERY_DEVICE
 from mixdown.scaling.live_optimizers import readable_records
 
@@ -90,7 +89,7 @@ def report(**states: Any) -> Report:
         title="Mixed precision in this process",
         versions=_versions(),
         graphs=tuple(map(_lowered, seen)),
-        scalers=tuple(scaler_row(*each) for each in records),
+        scalers=tuple(ScalerReport.of(*each) for each in records),
         warnings=messages.given(),
         notes=tuple(filter(None, (omission(*each) for each in records))),
     )

@@ -99,7 +99,7 @@ class _Programs:
     """The programs of a function, by what they were traced for and by policy."""
 
     def __init__(self, function: Callable[..., Any], policy: Policy) -> None:
-        self.policy, self._name = policy, getattr(function, "__name__", type(function).__name__)
+        self.policy, self._name = policy, name_of(function)
         self.known: dict[Any, tuple[Program, Traced]] = {}
         self._tuners: dict[Any, Tuner] = {}
 

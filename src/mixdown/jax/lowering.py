@@ -44,11 +44,7 @@ def in_force() -> Any:
 
 @functools.cache
 def install() -> None:
-    """Let every program that is lowered from now on pass through `lowered`, once for the process.
-
-    Raises:
-        MixdownError: this JAX lacks what the hook needs.
-    """
+    """Let every program that is lowered from now on pass through `lowered`, once for the process, if this JAX can."""
     if missing := private.missing_for_hook():
         oldest, newest = private.TESTED
         raise MixdownError(

@@ -1,6 +1,6 @@
 """What the JAX host warns of."""
 
-from functools import cache
+from functools import cache, partial
 
 from mixdown.core import Plan, Policy
 from mixdown.core.rule_watch import RuleWatch
@@ -8,6 +8,8 @@ from mixdown.messages import warn
 
 WAY_OUT = "JAX knows a layer by its scope: call the layer inside `with jax.named_scope({layer!r}):`."
 """What to do about a layer that no scope names, as those of flax NNX and equinox."""
+
+_watches = cache(partial(RuleWatch, way_out=WAY_OUT))
 
 
 @cache
@@ -30,12 +32,7 @@ def warn_idle_rules(plan: Plan, name: str) -> None:
 
     What runs after the program is compiled is not seen, so the first training step is judged as it is lowered.
     """
-    watch = _watch(plan.policy)
+    watch = _watches(plan.policy)
     watch.see(plan)
     if watch.awaits(plan):
         watch.step_is_over(name)
-
-
-@cache
-def _watch(policy: Policy) -> RuleWatch:
-    return RuleWatch(policy, WAY_OUT)

@@ -1,11 +1,11 @@
 """What a Keras 3 loss-scale optimizer keeps: one Keras weight per field of the state machine and of the counts.
 
 `Keras3Counters` is a base of `Keras3LossScaleOptimizer`. Its weights are saved, restored and mirrored by Keras and
-TensorFlow like those of any optimizer. `Backend` is what a step needs of Keras's backend.
+TensorFlow like those of any optimizer.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
 import keras
 from keras import ops
@@ -15,44 +15,11 @@ from mixdown.scaling.machine import after, start
 from mixdown.scaling.step_counters import KEPT, LOG_SHAPE, NEVER, counted, row_of, skipped_steps_of
 
 
-class Backend(Protocol):
-    """What the modules `keras3_tensorflow` and `functional` implement."""
-
-    def law_of(self, loss_scale: Any) -> Law:
-        """The constants behind "dynamic", a number or a loss scale."""
-
-    def step(self, optimizer: Any, gradients: Sequence[Any], variables: Sequence[Any], *, scaled: bool) -> None:
-        """Apply the gradients in place if they are finite, over the scale if `scaled`; count the step."""
-
-    def stateless_step(
-        self, optimizer: Any, values: list[Any], gradients: Sequence[Any], trained: list[Any], *, scaled: bool
-    ) -> tuple[list[Any], list[Any]]:
-        """The trained values and the optimizer's values after a step, from those before it."""
-
-    def gradients(self, optimizer: Any, loss: Any, variables: Sequence[Any], tape: Any) -> Sequence[Any]:
-        """The gradients of the scaled loss."""
-
-    def unscaler(self, scale: Any) -> Callable[[Any], Any]:
-        """What divides a gradient by the scale, in its own dtype."""
-
-    def functions(self) -> Sequence[Any]:
-        """The functions that are being traced, innermost first; none where that cannot be known."""
-
-    def tensor(self, weight: Any) -> Any:
-        """The value of a weight, as a tensor."""
-
-    def now(self, weight: Any) -> Any:
-        """The value of a weight: a Python number, or a tensor while a function is being traced."""
-
-    def may_read(self, weight: Any) -> bool:
-        """Whether the value of a weight can be read now."""
-
-
 class Keras3Counters(CountProperties):
     """Mixed into a Keras optimizer, whose `add_variable` it uses."""
 
     law: Law
-    backend: Backend
+    backend: Any  # the module that takes a step on Keras's backend
     add_variable: Callable[..., Any]
     _trainable_variables: list[Any]
 
@@ -113,15 +80,11 @@ class Keras3Counters(CountProperties):
         """The value of a field of `StepCounts`: a Python number; while a graph is traced, a tensor."""
         return self.backend.now(getattr(self.count_weights(), field))
 
-    @property
-    def loss_scale(self) -> Any:
-        """The scale of the next step."""
-        return self.backend.now(self.dynamic_scale)
-
-    @property
-    def good_steps(self) -> Any:
-        """Steps applied since the scale last changed or a step was skipped."""
-        return self.backend.now(self.step_counter)
+    loss_scale = property(lambda self: self.backend.now(self.dynamic_scale), doc="The scale of the next step.")
+    good_steps = property(
+        lambda self: self.backend.now(self.step_counter),
+        doc="Steps applied since the scale last changed or a step was skipped.",
+    )
 
     @property
     def skips(self) -> list[SkippedStep]:

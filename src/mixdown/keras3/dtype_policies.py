@@ -17,11 +17,7 @@ def mixed_keras_policy() -> str | None:
 
 
 def refuse_mixed_policy() -> None:
-    """Refuse to enable the rewrite while a Keras dtype policy mixes precisions.
-
-    Raises:
-        ValueError: one is set for all layers.
-    """
+    """Refuse to enable the rewrite while a Keras dtype policy mixes precisions in all layers."""
     if conflict := mixed_keras_policy():
         raise ValueError(
             f"The dtype policy {conflict} is set for all layers: it and the rewrite cannot both choose precisions. "

@@ -1,4 +1,7 @@
-"""The `Backend` for backends of Keras that pass state around, such as JAX. Read `stateless_step` first."""
+"""A step of `Keras3LossScaleOptimizer` on backends that pass state around, such as JAX. Read `stateless_step` first.
+
+`keras3_tensorflow` has the same functions for TensorFlow's backend.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
@@ -7,8 +10,7 @@ import keras
 from keras import ops
 
 from mixdown.keras3.private import in_stateless_scope
-from mixdown.scaling.chosen_law import law_of
-from mixdown.scaling.machine import divided
+from mixdown.scaling.machine import divided, law_of
 from mixdown.scaling.step_counters import MOST_NAMED, NO_VARIABLE
 
 __all__ = ["functions", "gradients", "law_of", "may_read", "now", "stateless_step", "step", "tensor", "unscaler"]

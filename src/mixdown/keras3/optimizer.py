@@ -13,18 +13,16 @@ from typing import Any, Self
 import keras
 
 from mixdown.errors import WrongTypeError
-from mixdown.keras3.counters import Backend, Keras3Counters
+from mixdown.keras3.counters import Keras3Counters
 from mixdown.scaling import Law, SkipLimit
 from mixdown.scaling.live_optimizers import remember
 from mixdown.scaling.misuse import UNDIVIDED, Usage
 
 BACKENDS = {"tensorflow": "mixdown.tensorflow.loss_scaling.optimizers.keras3_tensorflow"}
-"""Backend of Keras -> the module that implements `Backend` for it; all others pass state around."""
+"""Backend of Keras -> the module that takes a step on it; on all others state is passed around, by `functional`."""
 
 TO_LOAD = "import mixdown.keras first, or pass compile=False to load_model"
 """What a saved file says to whom Keras cannot load it for."""
-
-backend_module: Any = import_module(BACKENDS.get(keras.backend.backend(), "mixdown.keras3.functional"))
 
 
 # Keras's own class is the base so that `isinstance` holds: `compile` under the mixed_float16 policy wraps any
@@ -52,7 +50,7 @@ class Keras3LossScaleOptimizer(Keras3Counters, keras.optimizers.LossScaleOptimiz
     """
 
     __module__ = "mixdown.keras"  # saved files name it: loading one without it leads to the module to import
-    backend: Backend = backend_module
+    backend: Any = import_module(BACKENDS.get(keras.backend.backend(), "mixdown.keras3.functional"))
 
     def __init__(
         self,
@@ -177,17 +175,14 @@ class Keras3LossScaleOptimizer(Keras3Counters, keras.optimizers.LossScaleOptimiz
         """The gradients in the order of the trained variables, None for those that are not there."""
         ordered: list[Any] = [None] * len(self._trainable_variables)
         for gradient, variable in zip(gradients, variables, strict=True):
-            ordered[self._position(variable)] = gradient
+            try:
+                ordered[self._get_variable_index(variable)] = gradient
+            except KeyError:
+                raise ValueError(
+                    f"{getattr(variable, 'path', variable.name)} is not one of the variables this optimizer was built "
+                    "for. Make a new optimizer for a new set of variables."
+                ) from None
         return ordered
-
-    def _position(self, variable: Any) -> int:
-        try:
-            return self._get_variable_index(variable)
-        except KeyError:
-            raise ValueError(
-                f"{getattr(variable, 'path', variable.name)} is not one of the variables this optimizer was built for. "
-                "Make a new optimizer for a new set of variables."
-            ) from None
 
     def check_skips(self) -> None:
         """Raise, or warn once, if too many steps in a row were skipped.

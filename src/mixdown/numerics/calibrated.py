@@ -1,13 +1,19 @@
-"""Calibration and repair of policies: the rules on ranges of numbers, and the policies that they lead to."""
+"""Calibration and repair of policies: the rules on ranges of numbers, and the policies that they lead to.
 
-from collections.abc import Iterable
+`smallest_kept` finds a small set of ops that must stay in float32, with few runs.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import TypeVar
 
 from mixdown.core import Policy
 from mixdown.numerics.tally import Tally
 from mixdown.rules.formats import FORMATS
 from mixdown.untrusted.escaped import escaped
+
+Item = TypeVar("Item", bound=Hashable)
 
 
 class Verdict(Enum):
@@ -131,3 +137,38 @@ def pasteable(policy: Policy) -> str:
 
 def _plain(value: object) -> str:
     return repr(tuple(value) if isinstance(value, list) else value)
+
+
+def smallest_kept(items: Sequence[Item], passes: Callable[[frozenset[Item]], bool]) -> tuple[list[Item], int]:
+    """The items to keep so that `passes`, and how many runs it took to find them.
+
+    Keeping all is assumed to pass. If keeping more never makes a set fail, no item of the result can be left out. The
+    shortest prefix of the items that is enough to keep ends with an item that is needed: it is found by halving. It is
+    kept from then on, and the search goes on before it, until what was found is enough. With k items needed among n
+    that takes at most k * (ceil(log2 n) + 1) + 1 runs.
+    """
+    known = {frozenset(items): True}
+    runs = 0
+
+    def enough(kept: Iterable[Item]) -> bool:
+        nonlocal runs
+        if (key := frozenset(kept)) not in known:
+            runs += 1
+            known[key] = passes(key)
+        return known[key]
+
+    found: list[Item] = []
+    end = len(items)
+    while not enough(found):
+        # The shortest prefix of items[:end] that is enough together with what was found ends with an op that is needed.
+        failing, passing = 0, end
+        while passing - failing > 1:
+            middle = (failing + passing) // 2
+            if enough((*items[:middle], *found)):
+                passing = middle
+            else:
+                failing = middle
+        known[frozenset((*items[:passing], *found))] = True
+        end = passing - 1
+        found.append(items[end])
+    return [item for item in items if item in set(found)], runs

@@ -62,13 +62,10 @@ def _row(each: MeasuredTensor) -> str:
     cells = [f"{tally.elements}", percent(tally.share(tally.zeros)), f"{tally.max_abs:.3g}", smallest]
     plain = "".join(f"<td>{cell}</td>" for cell in cells)
     counts = [n for low in FORMATS for n in vars(tally.losses(low)).values()]
-    lost = "".join(f"<td{_mark(n)}>{percent(tally.share(n))}</td>" for n in counts)
+    marked = (' class="lost"' if n else "" for n in counts)
+    lost = "".join(f"<td{mark}>{percent(tally.share(n))}</td>" for mark, n in zip(marked, counts, strict=True))
     name = f"{escape(each.name)}<br><small>{escape(each.kind)}{' (gradient)' if each.gradient else ''}</small>"
     return f"<tr><td>{name}</td><td>{histogram(tally)}</td>{plain}{lost}</tr>"
-
-
-def _mark(count: int) -> str:
-    return ' class="lost"' if count else ""
 
 
 def histogram(tally: Tally) -> str:

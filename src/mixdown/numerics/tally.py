@@ -117,11 +117,7 @@ class Tally:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """What `to_dict` wrote.
-
-        Raises:
-            MisfitError: it is something else.
-        """
+        """What `to_dict` wrote; a `MisfitError` if it is something else."""
         stored = from_json_data(_StoredTally, data)
         for holds, problem in _conditions(stored):
             if not holds:

@@ -54,11 +54,9 @@ def nearest_good(size: int) -> int:
 
 
 def advise(names: Sequence[str], products: Iterable[Product]) -> tuple[Advice, ...]:
-    """Advice per layer and dimension. A gradient has the dimensions of its layer: it is listed with the layer's ops.
+    """Advice per layer and dimension, by the names of all ops of a graph and by its 16-bit products.
 
-    Args:
-        names: the names of all ops of the graph.
-        products: its matrix products and convolutions that run in 16 bits.
+    A gradient has the dimensions of its layer: it is listed with the layer's ops.
     """
     owners = layers(names)
     found: dict[tuple[str, str, int], list[str]] = {}

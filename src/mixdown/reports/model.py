@@ -13,6 +13,7 @@ from typing import Any, Self
 from mixdown.core.pricing.effort import Effort
 from mixdown.errors import ReportError
 from mixdown.rules.layer_names import layers
+from mixdown.scaling import StepRecord
 from mixdown.tuning.memory import Trial
 from mixdown.untrusted.typed import read_document
 
@@ -132,7 +133,8 @@ class GraphReport:
         out: dict[str, Totals] = {}
         for group, one in zip(groups, self._per_op(), strict=True):
             out[group] = out.get(group, Totals()) + one
-        return dict(sorted(out.items(), key=_by_work))
+        by_work = sorted(out.items(), key=lambda each: (-each[1].flops, -each[1].float32_bytes, -each[1].ops, each[0]))
+        return dict(by_work)
 
     def _per_op(self) -> list[Totals]:
         """Per op, itself and the casts of its outputs."""
@@ -145,11 +147,6 @@ class GraphReport:
         low = [site.dtype == self.low for site in op.sites]
         low_flops = op.flops if low and low[0] else 0
         return Totals(1, int(any(low)), flops=op.flops, low_flops=low_flops, float32_bytes=op.bytes)
-
-
-def _by_work(item: tuple[str, Totals]) -> tuple[int, int, int, str]:
-    name, totals = item
-    return -totals.flops, -totals.float32_bytes, -totals.ops, name
 
 
 @dataclass(frozen=True)
@@ -170,6 +167,19 @@ class ScalerReport:
     skipped_steps: int
     timeline: tuple[tuple[int, float], ...] = ()  # each change: the first step, and the scale from there on
     skips: tuple[Skip, ...] = ()
+
+    @classmethod
+    def of(cls, name: str, record: StepRecord) -> Self:
+        """How the optimizer of that name fared, by its record."""
+        skips = tuple(Skip(each.step, tuple(each.offenders)) for each in record.skips)
+        return cls(name, record.loss_scale, record.steps, record.skipped_steps, record.timeline, skips)
+
+
+def omission(name: str, record: StepRecord) -> str:
+    """What a `ScalerReport` leaves out, in a sentence; "" if nothing."""
+    if len(record.skips) < record.skipped_steps:
+        return f"{name} skipped {record.skipped_steps} steps, of which the latest {len(record.skips)} are listed."
+    return ""
 
 
 @dataclass(frozen=True)

@@ -34,9 +34,7 @@ def is_backward(op: str) -> bool:
 def layer_of(op: str, ops: Container[str] = ()) -> str:
     """The scope that an op was made in, "" if in none: with Keras, the path of its layer.
 
-    Args:
-        op: the name of the op. A gradient belongs to the layer of the op that it is a gradient of.
-        ops: the names of the ops around it. The scope that an op opens for its helpers or gradients is no layer.
+    A gradient belongs to the layer of its op. The scope that one of `ops` opens for helpers or gradients is no layer.
     """
     scope = _forward(op).rpartition("/")[0]
     opened_by_an_op = scope in ops or (is_backward(op) and scope.endswith(_GRADIENT_SUFFIX))
@@ -70,11 +68,7 @@ class LayerScopes:
     A layer called "head" has the scope head/ in tf_keras, and in JAX, where flax calls it head.attend/ inside another
     method than the usual one. Keras 3 on TensorFlow opens two scopes for each call and puts the ops into the second
     one: head_1/, and head_3/ if the layer is called again. So there head_1/ may be the layer "head", or another layer
-    of that very name; which it is, the scopes beside it tell.
-
-    Args:
-        ops: the names of all ops of the graph, gradients included.
-        numbered: whether a scope may have a number that the name of its layer has not.
+    of that very name; which it is, the scopes beside it tell. Elsewhere scopes are not `numbered`.
     """
 
     def __init__(self, ops: Iterable[str], *, numbered: bool = True) -> None:
@@ -97,12 +91,7 @@ class LayerScopes:
         return found
 
     def holds(self, layer: str, op: str) -> bool:
-        """Whether an op, or the op that it is a gradient of, is in a layer.
-
-        Args:
-            layer: the name of the layer, or of layers from outside in: "encoder/attention".
-            op: the name of an op of the graph.
-        """
+        """Whether an op, or the op that it is a gradient of, is in a layer, or in one inside another ("a/b")."""
         wanted, path = layer.split("/"), _parts(op)
         return any(
             all(self._is(name, "/".join(path[:at]), path[at]) for at, name in enumerate(wanted, start))

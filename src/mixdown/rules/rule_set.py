@@ -46,15 +46,10 @@ class ListVariables:
     def edits(
         self, before: Mapping[str, Category], values: Mapping[str, str] | None = None, *, only_allow: bool = False
     ) -> dict[str, Category]:
-        """The kinds whose category the variables change, with the new category.
+        """The kinds whose category the variables change, with the new category, given every listed kind's.
 
-        Args:
-            before: the category of every listed kind.
-            values: the variables.
-            only_allow: whether no list but the allow list counts, so that it cannot overlap with another.
-
-        Raises:
-            PolicyError: the edited lists overlap, or a kind is removed from a list that it is not on.
+        Lists that overlap then are refused, and kinds to remove that are not on theirs. If `only_allow`, no list but
+        the allow list counts, so that it cannot overlap with another.
         """
         found = os.environ if values is None else values
         if only_allow:
@@ -69,11 +64,7 @@ class ListVariables:
         return {kind: new for kind, new in everywhere.items() if new is not before.get(kind, Category.BARRIER)}
 
     def level(self, values: Mapping[str, str] | None = None) -> str:
-        """The level that the variables ask for, "" if none.
-
-        Raises:
-            PolicyError: they ask for every op in 16 bits.
-        """
+        """The level that the variables ask for, "" if none; that of every op in 16 bits is refused."""
         level = (os.environ if values is None else values).get(self.prefix + "LEVEL", "").strip().lower()
         if level == self.force_all:
             raise PolicyError(
@@ -114,11 +105,7 @@ def _of(before: Mapping[str, Category], category: Category) -> set[str]:
 
 @dataclass(frozen=True)
 class RuleSet:
-    """Which kinds are allow, deny, infer and clear, and whether infer ops follow a low op on their own.
-
-    Raises:
-        ValueError: a kind stands on two lists.
-    """
+    """Which kinds are allow, deny, infer and clear, none of them twice, and how they act on their neighbours."""
 
     allow: frozenset[str]
     deny: frozenset[str]

@@ -69,11 +69,7 @@ def _is_device_type(value: object) -> bool:
 
 
 def kinds_of(given: Sequence[object]) -> tuple[str, ...]:
-    """Op kinds, given one by one or in a list.
-
-    Raises:
-        PolicyError: something else is given, such as a layer.
-    """
+    """Op kinds, given one by one or in a list; anything else, such as a layer, is refused."""
     if len(given) == 1 and isinstance(given[0], list | tuple | set | frozenset):
         given = sorted(given[0]) if isinstance(given[0], set | frozenset) else tuple(given[0])
     for each in given:
@@ -97,11 +93,7 @@ def _refuse_kind(value: object) -> None:
 
 
 def layer_name(layer: object) -> str:
-    """The name of a layer that is given as an object or by its name.
-
-    Raises:
-        PolicyError: it has no name.
-    """
+    """The name of a layer that is given as an object or by its name; what has none is refused."""
     name = layer if isinstance(layer, str) else getattr(layer, "name", None)
     if not isinstance(name, str) or isinstance(layer, type):
         shown = repr(layer)

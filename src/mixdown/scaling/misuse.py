@@ -26,11 +26,7 @@ class Usage:
         self.open_losses = 0  # scaled ones of no whole step: their gradients may be applied anywhere
 
     def note_scaled(self, functions: Sequence[Any] = ()) -> None:
-        """The optimizer scaled a loss, or handed out its scale.
-
-        Args:
-            functions: those that are being traced, innermost first.
-        """
+        """The optimizer scaled a loss, or handed out its scale, in functions being traced, innermost first."""
         self.scaled = True
         if not functions:
             self.open_losses += 1
@@ -39,14 +35,9 @@ class Usage:
             self.open_losses += 1
 
     def note_applied(self, harm: str, functions: Sequence[Any] = ()) -> bool:
-        """The optimizer was given gradients; warn once if they cannot be those of a loss that it scaled.
+        """The optimizer was given gradients: whether they can be those of a loss that it scaled; if not, warn once.
 
-        Args:
-            harm: what happens to gradients of a loss that was not scaled, UNDIVIDED or UNSCALED.
-            functions: those that are being traced, innermost first.
-
-        Returns:
-            Whether they can.
+        `harm`, UNDIVIDED or UNSCALED, is what happens to the others; `functions` are being traced, innermost first.
         """
         here = [each for each in functions if each in self.whole_steps]
         self.open_losses -= sum(not self.whole_steps[each] for each in here)

@@ -75,26 +75,20 @@ class CountProperties:
         """The value of a field of `StepCounts`."""
         raise NotImplementedError
 
-    @property
-    def steps(self) -> Number:
-        """Steps tried so far, skipped ones included."""
-        return self.read_count("steps")
-
-    @property
-    def skipped_steps(self) -> Number:
-        """Steps skipped so far because a gradient was not finite; they changed no weight."""
-        return self.read_count("skipped_steps")
+    steps = property(lambda self: self.read_count("steps"), doc="Steps tried so far, skipped ones included.")
+    skipped_steps = property(
+        lambda self: self.read_count("skipped_steps"),
+        doc="Steps skipped so far because a gradient was not finite; they changed no weight.",
+    )
+    skips_in_a_row = property(
+        lambda self: self.read_count("skips_in_a_row"), doc="Steps skipped since the latest one that was applied."
+    )
 
     @property
     def last_skipped_step(self) -> Number:
         """Number of the latest skipped step, counted from 0; None (in graphs -1) if there was none."""
         step = self.read_count("last_skipped_step")
         return None if isinstance(step, int) and step == NEVER else step
-
-    @property
-    def skips_in_a_row(self) -> Number:
-        """Steps skipped since the latest one that was applied."""
-        return self.read_count("skips_in_a_row")
 
 
 class SkippedStep(NamedTuple):
@@ -127,12 +121,7 @@ class SkipLimit:
     """What to do about many skips in a row: raise at a limit, or warn once if there is none.
 
     One skipped step is how a dynamic scale finds its level. Many in a row mean that the model itself gives Inf or NaN.
-
-    Args:
-        limit: skips in a row at which to raise, or None.
-
-    Raises:
-        TypeError, ValueError: the limit is neither None nor a whole number above zero.
+    The limit is None or a whole number above zero, or else refused.
     """
 
     def __init__(self, limit: object) -> None:
@@ -145,11 +134,7 @@ class SkipLimit:
         return WARN_AT if self.limit is None else self.limit
 
     def raise_or_warn(self, skips_in_a_row: int, found: Offenders) -> None:
-        """Raise at the limit of skips in a row; without a limit, warn the first time there are `WARN_AT`.
-
-        Raises:
-            LossScaleError: `skips_in_a_row` has reached the limit.
-        """
+        """Raise a `LossScaleError` at the limit of skips in a row; without one, warn the first time at `WARN_AT`."""
         if skips_in_a_row < self.threshold:
             return
         if self.limit is not None:

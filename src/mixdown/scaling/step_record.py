@@ -58,11 +58,7 @@ class StepRecord(NamedTuple):
 def timeline(law: Law, steps: int, skips: Sequence[int], *, since: Moment | None = None) -> Timeline:
     """When the scale changed, and what to; the first pair is the beginning, the last scale the current one.
 
-    Args:
-        law: the constants of the machine.
-        steps: how many steps were tried; a change by the last of them counts from step `steps` on.
-        skips: the numbers of the skipped ones, in order.
-        since: where to begin, if not with the first step.
+    Of `steps` that were tried, those numbered in `skips` were skipped; a change by the last counts from `steps` on.
     """
     at, state = since or (0, start(law))
     moments: list[Moment] = [(at, state._replace(scale=Single(state.scale)))]

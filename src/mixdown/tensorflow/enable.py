@@ -30,16 +30,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def enable_mixed_precision_graph_rewrite(
     opt: Any, loss_scale: float | str | LossScale = "dynamic", *, policy: Policy | None = None
 ) -> Any:
-    """Run every tf.function and session from now on in mixed precision: `mixdown.choose_host` says what is asked.
-
-    Args:
-        opt: a Keras 3 optimizer on TensorFlow's backend, or one of tf_keras or `tf.compat.v1.train`.
-        loss_scale: see there.
-        policy: see there.
-
-    Returns:
-        The optimizer, wrapped.
-    """
+    """Run every tf.function and session from now on in mixed precision: `mixdown.choose_host` says what is asked."""
     policy = policy_or(policy, Policy())
     refuse_mixed_policy()
     if tf.inside_function():

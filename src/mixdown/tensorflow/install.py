@@ -18,12 +18,7 @@ _lock = RLock()
 
 
 def install() -> None:
-    """Put the hooks into TensorFlow, and test that calls really pass through them.
-
-    Raises:
-        MixdownError: this TensorFlow is not one that mixdown supports, or lacks what the hooks need. Nothing was
-            changed.
-    """
+    """Put the hooks into TensorFlow, and test that calls really pass through them, or else change and leave nothing."""
     if not call_hook.installed():
         refuse_untested()
         refuse_missing()

@@ -19,12 +19,7 @@ class Candidate(NamedTuple):
 
 
 def candidates(plan: Plan, or_low: str) -> list[Candidate]:
-    """Float32, then what a plan may be replaced by: each of them is valid.
-
-    Args:
-        plan: what the policy itself leads to.
-        or_low: another 16-bit dtype that may be tried, "" if none.
-    """
+    """Float32, then the plan of a policy and what it may be replaced by, with `or_low`, if not "", as its dtype too."""
     whole, low = Candidate(plan.policy.low, plan.policy), plan.policy.low
     found = [
         whole,

@@ -33,14 +33,9 @@ _clock = Lock()  # calls at the same time would slow each other down: only one i
 
 
 class Tuner:
-    """The policy of each call of a function.
+    """The policy of each call of a function, given the plan that the policy to tune leads to as it is.
 
-    Args:
-        policy: the policy to tune.
-        plan: what it leads to as it is.
-        identity: the function, and where it runs.
-        share: what makes all workers of a cluster go by what the chief has timed, None if the function is called in one
-            process only.
+    `share` makes all workers of a cluster go by what the chief has timed; None if only one process calls the function.
     """
 
     def __init__(self, policy: Policy, plan: Plan, identity: Identity, share: Share | None = None) -> None:
@@ -59,9 +54,7 @@ class Tuner:
     def next(self, shapes: object, plan_of: Callable[[Policy], Plan | None]) -> tuple[Policy, Note | None]:
         """The policy of the next call, and what to tell how long it took, None if that does not matter.
 
-        Args:
-            shapes: those of its arguments.
-            plan_of: the plan by a policy; None if that leaves the function as it is.
+        `shapes` are those of its arguments; `plan_of` a policy is None if that leaves the function as it is.
         """
         if self.tuned is None and self._is_compared(shapes):
             while self.tuned is None and not self._admits(plan_of):
@@ -156,13 +149,9 @@ def _alike(one: Plan | None, other: Plan | None) -> bool:
 
 
 def timed(call: Callable[[], T], synchronize: Callable[[], object], note: Note, *, wait: bool = False) -> T:
-    """Make a call and tell how long it took.
+    """Make a call between two moments at which `synchronize` finds the devices idle, and tell its seconds to `note`.
 
-    Args:
-        call: makes the call.
-        synchronize: waits until the devices are idle.
-        note: is told the seconds; not if the call fails.
-        wait: whether to wait if another call is being timed; else this one is not.
+    A call that fails is not noted, and one that comes while another is being timed neither, unless it is to `wait`.
     """
     if not _clock.acquire(blocking=wait):
         return call()

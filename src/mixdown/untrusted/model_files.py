@@ -19,11 +19,7 @@ Kind = Literal["SavedModel", "GraphDef", "Keras"]
 
 
 def kind_of(path: Path) -> Kind:
-    """What kind of model lies at a path, as far as names and first bytes tell.
-
-    Raises:
-        GraphError: there is none.
-    """
+    """What kind of model lies at a path, as far as names and first bytes tell; a `GraphError` if there is none."""
     if is_dir(path):
         saved_model_file(path)
         return "SavedModel"
@@ -52,11 +48,7 @@ def saved_model_folder(path: Path) -> Path:
 
 
 def saved_model_file(folder: Path) -> Path:
-    """The file that holds a SavedModel's graphs.
-
-    Raises:
-        GraphError: there is none, or it is split into several files.
-    """
+    """The file that holds a SavedModel's graphs; a `GraphError` if there is none, or if it is split into several."""
     for name in (SAVED_MODEL, SAVED_MODEL_TEXT):
         if (folder / name).is_file():
             return folder / name
@@ -68,21 +60,13 @@ def saved_model_file(folder: Path) -> Path:
 
 
 def refuse_signatures(path: Path, signatures: Collection[str]) -> None:
-    """Refuse to look for signatures where there are none.
-
-    Raises:
-        GraphError: some are asked for.
-    """
+    """Refuse to look for signatures where there are none."""
     if signatures:
         raise GraphError(f"{path} is no SavedModel, so it has no signatures.")
 
 
 def refuse_target(source: Path, target: Path, *, overwrite: bool) -> None:
-    """Refuse a place where a converted model must not or cannot go.
-
-    Raises:
-        MixdownError: it lies in the model that is converted, there is something already, or a Keras file is asked for.
-    """
+    """Refuse a place where a converted model must not or cannot go: in its source, on something else, a Keras file."""
     if source.resolve() in (target.resolve(), *target.resolve().parents):
         raise MixdownError(f"{str(target)!r} lies in the model to convert: write the converted model somewhere else.")
     if target.suffix in (".keras", *H5_ENDINGS):
@@ -94,11 +78,7 @@ def refuse_target(source: Path, target: Path, *, overwrite: bool) -> None:
 
 
 def refuse_taken(target: Path, *, overwrite: bool) -> None:
-    """Refuse a place where there is something already, unless it may be overwritten.
-
-    Raises:
-        MixdownError: there is, and it may not.
-    """
+    """Refuse a place where there is something already, unless it may be overwritten."""
     if target.exists() and not overwrite:
         raise MixdownError(f"{str(target)!r} exists already. Choose another name, or say overwrite (--overwrite).")
 

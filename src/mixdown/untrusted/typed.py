@@ -20,17 +20,9 @@ WORDS = {str: "text", int: "a whole number", float: "a number", bool: "true or f
 
 
 def read_document(kind: type[T], text: str, schema: str, name: str, error: type[MixdownError] = MixdownError) -> T:
-    """An instance of a dataclass, from JSON text that also holds the name and version of its format.
+    """An instance of a dataclass, from JSON text that also holds the name and version of its format under "schema".
 
-    Args:
-        kind: the class.
-        text: the JSON text.
-        schema: the value that the text must have under "schema".
-        name: what error messages call the document, such as "report".
-        error: the class of the errors.
-
-    Raises:
-        MixdownError: the text is not JSON, of another schema, or does not fit the class.
+    An `error` that calls it by its `name` is raised if the text is not JSON, of another schema, or does not fit.
     """
     try:
         data = parsed(text)
@@ -57,16 +49,10 @@ def to_json_data(value: Any) -> Any:  # noqa: ANN401 - JSON is untyped
 
 
 def from_json_data(kind: type[T], data: object, place: str = "") -> T:
-    """An instance of a dataclass, from the parsed JSON of its `asdict`.
+    """An instance of a dataclass, from the parsed JSON of its `asdict`, which error messages call `place`.
 
-    Args:
-        kind: the class. Its fields are text, numbers, enums, objects, tuples or frozen sets of these, or other
-            dataclasses. One that has a `from_dict` is read by that.
-        data: the parsed JSON.
-        place: what error messages call the whole.
-
-    Raises:
-        MisfitError: a field is unknown, missing or of another type.
+    Fields are text, numbers, enums, objects, tuples or frozen sets of these, or other dataclasses. One that has a
+    `from_dict` is read by that. A `MisfitError` is raised for a field that is unknown, missing or of another type.
     """
     try:
         return cast("T", _object_reader(cast("Any", kind))(data))

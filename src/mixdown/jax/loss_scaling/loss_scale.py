@@ -14,7 +14,7 @@ import numpy as np
 
 from mixdown.jax.loss_scaling.gradients import AxisName, all_finite, codes, unscaled
 from mixdown.scaling import NEVER, CountProperties, Law, SkipLimit, State, StepCounts, StepRecord, after, counted, start
-from mixdown.scaling.chosen_law import law_of
+from mixdown.scaling.machine import law_of
 from mixdown.scaling.step_counters import KEPT, LOG_SHAPE, MOST_NAMED, NO_VARIABLE, row_of, skipped_steps_of
 
 

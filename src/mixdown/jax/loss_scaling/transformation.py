@@ -1,5 +1,7 @@
-"""`scaled`: an optax transformation that takes gradients of a scaled loss and skips steps that are not finite."""
+"""`scaled`, an optax transformation that skips steps that are not finite; `value_and_grad` differentiates its loss."""
 
+from collections.abc import Callable
+from functools import wraps
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
@@ -8,7 +10,10 @@ import jax.numpy as jnp
 from jax import lax
 
 from mixdown.jax.loss_scaling.gradients import AxisName
-from mixdown.jax.loss_scaling.loss_scale import JaxLossScale
+from mixdown.jax.loss_scaling.loss_scale import JaxLossScale, loss_scale_in
+
+NOTHING = -0.0
+"""An update that changes no bit of a parameter: -0.0 + 0.0 is 0.0, but x + -0.0 is always x."""
 
 
 class ScaledState(NamedTuple):
@@ -58,13 +63,51 @@ def scaled(tx: Any, loss_scale: Any = "dynamic", *, axis_name: AxisName = None) 
         new, inner_state = lax.cond(
             finite,
             lambda: inner.update(state.loss_scale.unscale(updates), state.inner_state, params, **extra),
-            lambda: (_nothing(updates), state.inner_state),
+            lambda: (jax.tree.map(lambda leaf: jnp.full_like(leaf, NOTHING), updates), state.inner_state),
         )
         return new, ScaledState(moved, inner_state)
 
     return optax.GradientTransformationExtraArgs(init, update)
 
 
-def _nothing(updates: Any) -> Any:
-    """Updates that change no bit of any parameter: -0.0, because -0.0 + 0.0 is 0.0 but x + -0.0 is always x."""
-    return jax.tree.map(lambda leaf: jnp.full_like(leaf, -0.0), updates)
+def value_and_grad(
+    fn: Callable[..., Any],
+    loss_scale: Any,
+    *,
+    has_aux: bool = False,
+    differentiate: Callable[..., Any] = jax.value_and_grad,
+    **options: Any,
+) -> Callable[..., Any]:
+    """Like `jax.value_and_grad`, but the loss is scaled before it is differentiated, so that gradients do not vanish.
+
+    Args:
+        fn: a function that returns the loss.
+        loss_scale: a `LossScale`, or the state of an optimizer that holds one.
+        has_aux: whether `fn` returns a pair, of the loss and something else.
+        differentiate: what differentiates, such as `nnx.value_and_grad` or `equinox.filter_value_and_grad`.
+        options: further arguments for it, such as `argnums`.
+
+    Returns:
+        A function of the arguments of `fn` that returns the loss itself and its gradients. With a `LossScale` of your
+        own the gradients are unscaled. With the state of a `scaled` transformation they are scaled, as its `update`
+        expects them: that divides them by the scale.
+
+    Raises:
+        ValueError: there is no `LossScale` in `loss_scale`, or more than one.
+    """
+    current = loss_scale_in(loss_scale)
+
+    @wraps(fn)
+    def scaled_loss(*args: Any, **kwargs: Any) -> tuple[jax.Array, Any]:
+        returned = fn(*args, **kwargs)
+        loss = returned[0] if has_aux else returned
+        return current.scale_loss(loss), returned
+
+    differentiated = differentiate(scaled_loss, has_aux=True, **options)
+
+    @wraps(fn)
+    def call(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
+        (_, returned), gradients = differentiated(*args, **kwargs)
+        return returned, gradients if current.held else current.unscale(gradients)
+
+    return call

@@ -8,8 +8,7 @@ import numpy as np
 
 from mixdown.core import Policy
 from mixdown.jax.numerics.programs import TracedCall, chosen
-from mixdown.numerics.array_errors import errors_between
-from mixdown.numerics.comparison import Compared, Comparison
+from mixdown.numerics.comparison import Compared, Comparison, errors_between
 
 
 def compare(fn: Callable[..., Any], *args: Any, policy: Policy | None = None) -> Comparison:
@@ -31,14 +30,10 @@ def compare(fn: Callable[..., Any], *args: Any, policy: Policy | None = None) ->
 
 def _row(at: int, expected: tuple[Any, Any], got: Any) -> Compared:
     path, value = expected
-    full, mixed = (_widened(each) for each in (value, got))
+    wide = np.float64 if value.dtype == np.float64 else np.float32  # in which NumPy computes
+    full, mixed = (np.asarray(each).astype(wide) for each in (value, got))
     name = f"output{jax.tree_util.keystr(path)}"
     return Compared(name, "output", at, "", str(got.dtype), errors_between([full], [mixed]))
-
-
-def _widened(value: Any) -> Any:
-    """An array in a dtype that NumPy computes in."""
-    return np.asarray(value).astype(np.float64 if value.dtype == np.float64 else np.float32)
 
 
 def _is_float(value: Any) -> bool:

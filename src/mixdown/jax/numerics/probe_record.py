@@ -73,13 +73,7 @@ class ObservedEquation(NamedTuple):
 
 
 class Frame:
-    """Equations that run one after the other: where they are in a loop, and what was observed of them.
-
-    Args:
-        finding: what was found before.
-        round: how often the loop around has gone round before.
-        axes: the mesh axes of the `shard_map` around.
-    """
+    """Equations that run one after the other, in a round of a loop and on the axes of a `shard_map`; what they did."""
 
     def __init__(self, finding: ProbeRecord, round: Any = 0, axes: tuple[str, ...] = ()) -> None:  # noqa: A002 - of a loop
         self.finding, self.round, self.axes = finding, round, axes
@@ -97,11 +91,7 @@ class Frame:
     def observe(self, site: int, operands: Sequence[Any], results: Sequence[Any], agreed: Any = None) -> None:
         """Note whether an equation made Inf or NaN of finite operands.
 
-        Args:
-            site: its number.
-            operands: what it read.
-            results: what it made.
-            agreed: turns "all operands are finite" here into the same on all shards, for an equation that reads others.
+        For one that reads other shards, `agreed` turns "all operands are finite" here into the same on all shards.
         """
         read, made = (
             [each for value in values if (each := self.summary(value)) is not None] for values in (operands, results)

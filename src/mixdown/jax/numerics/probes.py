@@ -10,19 +10,14 @@ from jax.sharding import PartitionSpec
 
 from mixdown.jax.numerics.probe_record import Frame, ProbeRecord, earliest, nothing_yet
 from mixdown.jax.numerics.sites import Path, sites_of
-from mixdown.jax.private import AsTraced, bind
+from mixdown.jax.private import AsTraced, bind, manual_axes
 from mixdown.jax.reading.equations import CALLS, called, is_literal, opened
 
 Values = list[Any]
 
 
 class Probed:
-    """A program with probes.
-
-    Args:
-        closed: its closed jaxpr.
-        arguments: the names of its arguments.
-    """
+    """A program with probes, by its closed jaxpr and the names of its arguments."""
 
     def __init__(self, closed: Any, arguments: Sequence[str]) -> None:
         self.closed = closed
@@ -124,7 +119,7 @@ class Probed:
 
     def _shard_map(self, equation: Any, path: Path, operands: Values, frame: Frame) -> Values:
         params = equation.params
-        axes = tuple(name for name in params["mesh"].axis_names if name in _manual(params))
+        axes = tuple(name for name in params["mesh"].axis_names if name in manual_axes(params))
         body = self._body(params["jaxpr"], (*path, 0), Frame(frame.finding, axes=(*frame.axes, *axes)))
 
         def run(*arguments: Any) -> Any:
@@ -145,11 +140,6 @@ class Probed:
         )(*operands)
         frame.finding = earliest(before, shards)
         return list(results)
-
-
-def _manual(params: dict[str, Any]) -> Any:
-    """The axes over which a `shard_map` splits."""
-    return params.get("newly_manual_axes") or params["manual_axes"]
 
 
 def _first(frame: Frame) -> Any:

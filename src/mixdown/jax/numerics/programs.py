@@ -8,25 +8,20 @@ import jax
 from jax.extend.core import jaxpr_as_fun
 
 from mixdown.core import Policy
-from mixdown.jax.functions import Traced, is_array
+from mixdown.jax.functions import Traced, is_array, name_of
 from mixdown.jax.lowering import in_force
 from mixdown.jax.programs import plan_program, policy_for_jax, takes_part, without_dead_code
 from mixdown.jax.warnings import warn_idle
 
 
 class TracedCall:
-    """A function with arguments, traced once.
-
-    Args:
-        fn: any function that JAX can trace, jitted or not.
-        args: what to call it with. Leaves that are neither arrays nor numbers are constants of the program.
-    """
+    """A function with arguments, traced once. Leaves that are neither arrays nor numbers are constants of it."""
 
     def __init__(self, fn: Callable[..., Any], args: tuple[Any, ...]) -> None:
         self._traced = Traced(fn, args, {})
         self.arguments = self._traced.arrays
         self.original = without_dead_code(self._traced.trace())
-        self.name = str(getattr(fn, "__name__", type(fn).__name__))
+        self.name = name_of(fn)
         leaves = jax.tree_util.tree_flatten_with_path(args)[0]
         self.argument_names = [f"args{jax.tree_util.keystr(path)}" for path, leaf in leaves if is_array(leaf)]
 

@@ -59,12 +59,7 @@ class Sites(NamedTuple):
 
 
 def sites_of(closed: Any, arguments: Sequence[str]) -> Sites:
-    """The equations of a program that are probed: those with floats, but not those that are entered.
-
-    Args:
-        closed: its closed jaxpr.
-        arguments: the names of its arguments.
-    """
+    """The equations of a program that are probed, those with floats that are not entered, by its arguments' names."""
     walk = _Walk()
     origins = {each: _Origin(name) for each, name in zip(closed.jaxpr.invars, arguments, strict=True)}
     walk.through(closed.jaxpr, (), Scope({}), origins)

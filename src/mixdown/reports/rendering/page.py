@@ -39,12 +39,7 @@ MOST_LINES = 20
 
 
 def page(report: ReportData, compared: ReportData | None = None) -> str:
-    """The report as one self-contained HTML text.
-
-    Args:
-        report: what the page shows.
-        compared: an earlier report; the page then also shows what changed from it to `report`.
-    """
+    """The report as one self-contained HTML text; with what changed from an earlier one, if that is given."""
     style = _static("page.css")
     script = '"use strict";\n(() => {\n' + "\n".join(_static(name) for name in SCRIPTS) + "})();\n"
     return Template(_static("page.html")).substitute(

@@ -71,12 +71,7 @@ class Registered(Mapping[str, Any]):
 
 
 class Twins:
-    """The twins made for one policy.
-
-    Args:
-        policy: what may run in 16 bits, and where.
-        candidate: whether it is one of several that are tried: then little is said about it.
-    """
+    """The twins made for one policy; little is said about a candidate, one of several that are tried."""
 
     def __init__(self, policy: Policy, *, candidate: bool = False) -> None:
         self.policy, self._log_level = policy, logging.DEBUG if candidate else logging.INFO

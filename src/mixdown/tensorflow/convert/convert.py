@@ -128,12 +128,7 @@ def _convert_saved(
 ) -> tuple[dict[str, Plan], list[str], Stored]:
     """Convert a SavedModel into a folder that does not exist yet.
 
-    Returns:
-        The plans by the names of graphs and functions, warnings, and what is stored in 16 bits.
-
-    Raises:
-        MixdownError: the SavedModel has several graphs, for low weights.
-        GraphError: there is no SavedModel, or it is broken.
+    Gives the plans by the names of graphs and functions, warnings, and what is stored in 16 bits.
     """
     model = saved_model_in(source)
     if low_weights and len(model.meta_graphs) > 1:

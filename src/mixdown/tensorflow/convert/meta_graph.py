@@ -26,21 +26,10 @@ CUSTOM_GRADIENT = "_gradient_op_type"
 def rewrite_meta_graph(
     graph_def: Any, policy: Policy, *, roots: Collection[str], preserved: set[str], outputs: set[str]
 ) -> dict[str, Plan]:
-    """Rewrite a graph and its library, in place.
+    """Rewrite a graph and its library, in place; gives the plan of the graph itself, as "", and those of all roots.
 
-    Args:
-        graph_def: the graph.
-        policy: what may run in 16 bits, and where.
-        roots: names of functions that can be called from outside.
-        preserved: names of nodes that keep their types.
-        outputs: names of nodes whose outputs stay float32: they may compute in 16 bits if a cast follows.
-
-    Returns:
-        The plan of the graph itself, as "", and those of all roots.
-
-    Raises:
-        GraphError: the graph is broken.
-        PolicyError: an override of the policy matches no op.
+    Nodes that are `preserved` keep their types. Those of `outputs` stay float32, but may compute in 16 bits if a cast
+    follows. An override of the policy that matches no op is refused.
     """
     _refuse_idle_overrides(graph_def, policy)
     marked = _protect_custom_gradients(graph_def)
@@ -78,11 +67,7 @@ class _ConvertedFunctions:
         self._names[root, _content(self.originals[root], root, {})] = root
 
     def add(self, families: Sequence[Mapping[str, Any]], root: str = "") -> dict[str, str]:
-        """Take families of twins; returns their final names by those they have. The twin of `root` is named `root`.
-
-        Raises:
-            GraphError: functions call each other in a circle.
-        """
+        """Take families of twins; returns their final names by those they have. The twin of `root` is named `root`."""
         originals = {twin.signature.name: name for family in families for name, twin in family.items()}
         names: dict[str, str] = {}
         for original in library.callees_first({name: self.originals[name] for name in originals.values()}):

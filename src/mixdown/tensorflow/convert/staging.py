@@ -25,9 +25,6 @@ def staged(target: Path, *, overwrite: bool) -> Iterator[Path]:
     """A folder in which to make `target` under its own name; when the block ends well, it takes its place.
 
     Whatever else is made in the folder is moved beside the target first.
-
-    Raises:
-        MixdownError: there is something at the target, and `overwrite` is not given.
     """
     refuse_taken(target, overwrite=overwrite)
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -45,11 +45,7 @@ def store_constants(editor: BodyEditor, preserved: set[str]) -> int:
 
 
 def lowered_constant(value: Any, low: int, name: str) -> Any:
-    """A float32 TensorProto in 16 bits. One value that is stored for many equal ones stays one.
-
-    Raises:
-        GraphError: it holds another number of values than its shape asks for, or none.
-    """
+    """A float32 TensorProto in 16 bits. One value that is stored for many equal ones stays one."""
     size, content = prod(dim.size for dim in value.tensor_shape.dim), value.tensor_content
     if (
         value.dtype != signatures.FLOAT
@@ -103,16 +99,13 @@ def copy(source: Path, target: Path, keys: Collection[str], low: int) -> list[st
     with telling(f"{VALUES} {str(source)!r} cannot be read", *FAILURES):
         reader = tf.train.load_checkpoint(str(source))
         names = sorted(reader.get_variable_to_shape_map())
-        values = {name: _array(reader.get_tensor(name)) for name in names}
+        found = {name: reader.get_tensor(name) for name in names}
+    # Text becomes objects: arrays of text lose zero bytes at its end.
+    values = {name: np.asarray(each, object if isinstance(each, bytes) else None) for name, each in found.items()}
     lowered = {name: rounded(values[name], low) for name in names if name in keys}
     too_large = [name for name, value in lowered.items() if np.isinf(value).any() and not np.isinf(values[name]).any()]
     _write(target, {**values, **lowered})
     return too_large
-
-
-def _array(value: Any) -> np.ndarray:
-    """A value as an array; text as objects, because arrays of text lose zero bytes at its end."""
-    return np.asarray(value, dtype=object if isinstance(value, bytes) else None)
 
 
 def _write(target: Path, values: dict[str, np.ndarray]) -> None:

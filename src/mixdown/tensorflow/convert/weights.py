@@ -29,13 +29,9 @@ class Stored(NamedTuple):
 
 
 def store_low(meta_graph: Any, low: int, object_keys: Mapping[int, str], preserved: set[str]) -> Stored:
-    """Store variables and constants in 16 bits wherever nothing reads them in float32, in place.
+    """Store variables and constants of a rewritten graph in 16 bits wherever nothing reads them in float32, in place.
 
-    Args:
-        meta_graph: a saved graph that has been rewritten.
-        low: the 16-bit dtype.
-        object_keys: for every variable in the graph of Python objects, its name in the checkpoint.
-        preserved: names of nodes of the graph that keep their types.
+    `object_keys` are the names in the checkpoint of the variables in the graph of Python objects.
     """
     model = _Model(meta_graph, low)
     model.connect_objects(object_keys)

@@ -70,9 +70,12 @@ def explain(
         choose("device", device, tuple(MACHINES))
     machine, ends = MACHINES.get(device), {"fetches": fetches, "feeds": feeds, "signatures": signatures}
     graphs = planned_graphs(target, chosen, args, keywords, **ends, machine=machine, jit_compile=jit_compile)
-    gate = closed_gate(chosen)
+    gate, named = (
+        closed_gate(chosen),
+        target if isinstance(target, str) else getattr(target, "name", type(target).__name__),
+    )
     return Report(
-        title=f"What mixed precision does to {graphs[0].name if len(graphs) == 1 else _described(target)}",
+        title=f"What mixed precision does to {graphs[0].name if len(graphs) == 1 else named}",
         versions=versions(),
         graphs=tuple(
             graph_report(each.plan, each.name, each.kind, each.facts._replace(machine=machine)) for each in graphs
@@ -110,7 +113,3 @@ def _notes(graphs: Sequence[PlannedGraph]) -> Iterator[str]:
     for each in graphs:
         if count := each.plan.view.prices.guessed():
             yield f"{each.name}: {count} values have no known size; a dimension that is not known counts as {GUESS}."
-
-
-def _described(target: Any) -> str:
-    return str(target) if isinstance(target, str) else getattr(target, "name", type(target).__name__)

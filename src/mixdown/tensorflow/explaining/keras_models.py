@@ -47,12 +47,8 @@ def forward(model: Any, *inputs: Any, jit_compile: bool = False) -> Any:
 def training_step(model: Any, data: Any, *, jit_compile: bool | None = None) -> Any:
     """The function that `fit` calls at every step, for batches like `data`: a tuple of x, y and maybe sample weights.
 
-    The slots of an optimizer that has none yet are made, as zeros, just as `fit` would. Nothing else changes.
-
-    Args:
-        model: the model.
-        data: the batch, or specifications of it.
-        jit_compile: whether XLA compiles the step, if not as the model says.
+    The slots of an optimizer that has none yet are made, as zeros, just as `fit` would. Nothing else changes. Whether
+    XLA compiles the step is as the model says, unless that is said here.
     """
     _refuse_unready(model)
     if getattr(model, "optimizer", None) is None:

@@ -21,12 +21,7 @@ from mixdown.tuning.memory import Tuned
 
 
 def report() -> Report:
-    """Say what was rewritten in this process, what was left alone, and what became of the loss scales.
-
-    Returns:
-        A report of every function and session that ran, or would have run, in mixed precision: print it, ask it
-        `why("dense/MatMul")`, or save it as a page.
-    """
+    """Report on every function and session that ran, or would have run, in mixed precision, and on the loss scales."""
     functions = [
         _function(twins.policy, *made)
         for twins in active_policy.all_twins()

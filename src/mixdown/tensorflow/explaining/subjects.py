@@ -70,12 +70,7 @@ def planned_graphs(
     machine: Machine | None = None,
     jit_compile: bool | None = None,
 ) -> list[PlannedGraph]:
-    """Plan all graphs of a target as they run on a machine, or here; arguments as for `explain`.
-
-    Raises:
-        TypeError: the target has no graph.
-        GraphError: `jit_compile` is given for something else than a Keras model.
-    """
+    """Plan all graphs of a target as they run on a machine, or here; arguments and errors as for `explain`."""
     if isinstance(target, str | PathLike) and kind_of(saved_model_folder(Path(target))) == "Keras":
         refuse_signatures(Path(target), tuple(signatures))
         target = loaded(Path(target), compiled=_are_batches(args))
@@ -165,15 +160,7 @@ def _name(target: Any) -> str:
 
 
 def _load(path: Path, signatures: Collection[str] = ()) -> list[StoredGraph]:
-    """The signatures of a SavedModel, or the one graph of a file.
-
-    Args:
-        path: a SavedModel's directory, or a `.pb` or `.pbtxt` file with a GraphDef.
-        signatures: which signatures to take, all by default.
-
-    Raises:
-        GraphError: there is no such file, it holds something else, or it has no such signature.
-    """
+    """The signatures of a SavedModel that are asked for, or all, or the one graph of a file."""
     folder = saved_model_folder(path)
     if kind_of(folder) == "SavedModel":
         return _signatures(folder, signatures)

@@ -10,8 +10,7 @@ from typing import Any, Self
 
 import tensorflow as tf
 
-from mixdown.scaling import Law, State, after, chosen_law, start
-from mixdown.scaling.machine import LARGEST_SCALE
+from mixdown.scaling import Law, State, after, machine, start
 from mixdown.tensorflow.loss_scaling.branching import either, where
 from mixdown.tensorflow.loss_scaling.gradients import agreed_codes, agreed_finite, first_of
 from mixdown.tensorflow.loss_scaling.step_counters import StepCounters
@@ -75,7 +74,7 @@ class FixedLossScale(LossScale):
 
     def __init__(self, loss_scale_value: float) -> None:
         super().__init__()
-        self.law = chosen_law.fixed_law("loss_scale_value", loss_scale_value)
+        self.law = machine.fixed_law("loss_scale_value", loss_scale_value)
         self._value = self.law.initial
         self.create()
 
@@ -127,7 +126,7 @@ class DynamicLossScale(LossScale):
         multiplier: float = 2.0,
         *,
         floor: float = 1.0,
-        ceiling: float = LARGEST_SCALE,
+        ceiling: float = machine.LARGEST_SCALE,
         tolerance: int = 1,
     ) -> None:
         super().__init__()
@@ -206,12 +205,7 @@ STATE_WEIGHTS = ("current_loss_scale", "good_steps", "bad_steps")
 
 
 def get(identifier: Any) -> LossScale:
-    """The loss scale for a number, "dynamic" or a `LossScale`; of TensorFlow's own, one with the same values.
-
-    Raises:
-        WrongTypeError: it is of another type.
-        ValueError: it is None, another string, or a number that is no usable scale.
-    """
+    """The loss scale for a number, "dynamic" or a `LossScale`; of TensorFlow's own, one with the same values."""
     if isinstance(identifier, LossScale):
         return identifier
     law = law_of(identifier)
@@ -221,23 +215,14 @@ def get(identifier: Any) -> LossScale:
 
 
 def law_of(loss_scale: Any) -> Law:
-    """The constants behind "dynamic", a number, a `Law`, or a loss scale of mixdown's or TensorFlow's.
+    """The law behind "dynamic", a number, a `Law`, or a loss scale of mixdown's or TensorFlow's; others are refused.
 
-    It creates no variable.
-
-    Raises:
-        WrongTypeError: it is none of them.
-        ValueError: it is None, another string, or a number that is no usable scale.
+    It creates no variable. Of TensorFlow's own loss scales, one that has moved already starts where it stands.
     """
-    if isinstance(loss_scale, (TensorFlowFixedScale, TensorFlowDynamicScale)):
-        return _law_of_tensorflows(loss_scale)
-    return chosen_law.law_of(loss_scale)
-
-
-def _law_of_tensorflows(loss_scale: Any) -> Law:
-    """The constants of TensorFlow's own loss scale; one that has moved already starts where it stands."""
+    if not isinstance(loss_scale, (TensorFlowFixedScale, TensorFlowDynamicScale)):
+        return machine.law_of(loss_scale)
     arguments = loss_scale.get_config()
     if isinstance(loss_scale, TensorFlowFixedScale):
-        return chosen_law.fixed_law(*arguments.popitem())
+        return machine.fixed_law(*arguments.popitem())
     initial = arguments.pop("initial_loss_scale")
     return Law(float(loss_scale()) if tf.executing_eagerly() else initial, **arguments)

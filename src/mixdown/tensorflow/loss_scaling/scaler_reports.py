@@ -11,8 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from mixdown.reports.model import ScalerReport
-from mixdown.reports.scalers import omission, scaler_row
+from mixdown.reports.model import ScalerReport, omission
 from mixdown.scaling import StepRecord
 from mixdown.scaling.live_optimizers import alive, name_of
 from mixdown.tensorflow.runtime.private import BaseSession, eager_mode
@@ -23,7 +22,7 @@ def scaler_reports() -> tuple[ScalerReport, ...]:
 
     The counters of an optimizer in a v1 graph live in sessions: those of the open session with most steps are reported.
     """
-    return tuple(scaler_row(name_of(each), record) for each, record in _records() if record is not None)
+    return tuple(ScalerReport.of(name_of(each), record) for each, record in _records() if record is not None)
 
 
 def scaler_notes() -> tuple[str, ...]:

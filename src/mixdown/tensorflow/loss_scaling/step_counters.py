@@ -50,8 +50,7 @@ class StepCounters(CountProperties, Weighted):
     def log_skip(self, numbers: Sequence[int], codes: tf.Tensor, scale: tf.Tensor) -> tf.Tensor:
         """Log a skipped step that was counted, given each variable's number and the code of its gradient.
 
-        Returns:
-            The offenders as the log holds them, once they are logged.
+        Gives the offenders as the log holds them, once they are logged.
         """
         entries = log_entries(numbers, codes)
         head = tf.stack([self.tensor("last_skipped_step"), self.tensor("bad_steps")])
@@ -77,14 +76,8 @@ def log_entries(numbers: Sequence[int], codes: tf.Tensor) -> tf.Tensor:
 def raise_or_warn(limit: SkipLimit, names: Iterable[str], skips: tf.Tensor, entries: tf.Tensor) -> tf.Tensor | None:
     """`SkipLimit.raise_or_warn`, now or in a graph; nothing in a function compiled by XLA, which cannot call Python.
 
-    Args:
-        limit: the limit. It and the names are kept as long as the process lives, as is all that a graph calls.
-        names: those of the variables, in the order of their numbers; more may be added later.
-        skips: skips in a row so far.
-        entries: the offenders of the latest skip as the log holds them.
-
-    Returns:
-        What to wait for, in a graph.
+    To `names`, those of the variables in the order of their numbers, more may be added later; they and the limit are
+    kept as long as the process lives, as is all that a graph calls. Gives what to wait for, in a graph.
     """
 
     def call(skips: Any, entries: Any) -> None:

@@ -14,12 +14,7 @@ SCALAR, TENSOR = 1, 2
 
 
 class Events:
-    """An event file.
-
-    Args:
-        folder: where the file is made.
-        begin: the record when training begins; what is in it is not written.
-    """
+    """An event file in a folder; what is in the record when training begins is not written."""
 
     def __init__(self, folder: str | Path, begin: StepRecord | None) -> None:
         self._writer = tf.summary.create_file_writer(str(folder))

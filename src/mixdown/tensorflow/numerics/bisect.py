@@ -8,9 +8,8 @@ from typing import Any
 from mixdown.core import Category, Paint, Policy, Role
 from mixdown.core.override import Override
 from mixdown.errors import MixdownError
-from mixdown.numerics.array_errors import errors_between
-from mixdown.numerics.calibrated import Repair, Verdict
-from mixdown.numerics.search import smallest_kept
+from mixdown.numerics.calibrated import Repair, Verdict, smallest_kept
+from mixdown.numerics.comparison import errors_between
 from mixdown.tensorflow.numerics.calibrate import as_arguments, rule_for
 from mixdown.tensorflow.numerics.compare import outputs
 from mixdown.tensorflow.numerics.probing.runs import Run, chosen_policy, kept

@@ -119,7 +119,9 @@ def in_float32(node: Any, values: Sequence[Any], library: Mapping[str, Any]) -> 
                 value.type = RAISED.get(value.type, value.type)
             case "list":
                 value.list.type[:] = [RAISED.get(dtype, dtype) for dtype in value.list.type]
-    feeds = {f"input_{index}:0": _raised(value) for index, value in enumerate(values)}
+    low = (np.float16, tf.bfloat16.as_numpy_dtype)
+    raised_values = (value.astype(np.float32) if value.dtype in low else value for value in values)
+    feeds = {f"input_{index}:0": value for index, value in enumerate(raised_values)}
     try:
         with active_policy.scope(None), tf.Graph().as_default() as graph:
             tf.import_graph_def(_alone(raised, library), name="")
@@ -128,10 +130,6 @@ def in_float32(node: Any, values: Sequence[Any], library: Mapping[str, Any]) -> 
                 return list(session.run(list(op.outputs), feeds))
     except (tf.errors.OpError, ValueError):
         return None
-
-
-def _raised(value: Any) -> Any:
-    return value.astype(np.float32) if value.dtype in (np.float16, tf.bfloat16.as_numpy_dtype) else value
 
 
 def _alone(node: Any, library: Mapping[str, Any]) -> Any:

@@ -8,8 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from mixdown.core import Plan, Policy
-from mixdown.numerics.array_errors import errors_between
-from mixdown.numerics.comparison import Compared, Comparison, Errors
+from mixdown.numerics.comparison import Compared, Comparison, Errors, errors_between
 from mixdown.tensorflow.numerics.probing.probed_function import Key
 from mixdown.tensorflow.numerics.probing.runs import Run, chosen_policy, kept
 from mixdown.tensorflow.numerics.probing.values import Values, float_array

@@ -20,11 +20,7 @@ class CGraph:
         self.operations: dict[str, Any] = {}  # by name, as TensorFlow's C interface represents them
 
     def add(self, graph_def: Any) -> None:
-        """Add nodes and functions; inputs may name nodes that were added before.
-
-        Raises:
-            tf.errors.InvalidArgumentError: a name is taken, or an input does not exist. Then nothing was added.
-        """
+        """Add nodes and functions; inputs may name nodes that were added before. If TensorFlow refuses, nothing is."""
         scoped = c_api_util.ScopedTFImportGraphDefOptions()
         c_api.TF_ImportGraphDefOptionsSetPrefix(scoped.options, "")
         c_api.TF_ImportGraphDefOptionsSetUniquifyNames(scoped.options, False)  # noqa: FBT003 - TensorFlow's signature

@@ -19,15 +19,9 @@ TEXT_ENDING = ".pbtxt"
 
 
 def proto_in(path: Path, kind: Any, complaint: str) -> Any:
-    """The message in a file, as text if its name ends in `.pbtxt`.
+    """The message of a kind in a file, as text if its name ends in `.pbtxt`.
 
-    Args:
-        path: the file.
-        kind: the class of the message.
-        complaint: how the error message goes on, after the path, if the file holds something else.
-
-    Raises:
-        GraphError: the file cannot be read, or holds something else.
+    If the file holds something else, the error message goes on with the complaint, after the path.
     """
     try:
         if path.suffix == TEXT_ENDING:
@@ -43,11 +37,7 @@ def proto_in(path: Path, kind: Any, complaint: str) -> Any:
 
 
 def saved_model_in(folder: Path) -> Any:
-    """The SavedModel in a folder, as a message with at least one graph.
-
-    Raises:
-        GraphError: there is none, or it is broken, or split into several files.
-    """
+    """The SavedModel in a folder, as a message with at least one graph."""
     file = saved_model_file(folder)
     try:
         model = proto_in(file, saved_model_pb2.SavedModel, "holds no SavedModel")
@@ -59,11 +49,7 @@ def saved_model_in(folder: Path) -> Any:
 
 
 def copied(source: Path, target: Path, ignored: Callable[[str, list[str]], set[str]]) -> None:
-    """Copy a folder that holds nothing but files and folders of its own.
-
-    Raises:
-        MixdownError: something in it leads out of it, is no file, or cannot be read.
-    """
+    """Copy a folder; one that holds anything but files and folders of its own is refused."""
     home = source.resolve()
     for folder, folders, files in os.walk(home):
         for name in (*folders, *files):

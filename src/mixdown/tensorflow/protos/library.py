@@ -59,11 +59,7 @@ def referenced(names: Iterable[str], functions: Mapping[str, Any], *, partners: 
 
 
 def callees_first(functions: Mapping[str, Any]) -> list[str]:
-    """The names of functions, those first that others refer to.
-
-    Raises:
-        GraphError: functions refer to each other in a circle.
-    """
+    """The names of functions, those first that others refer to; a circle of them is refused."""
     called = {name: sorted(mentioned(functions[name].node_def) & functions.keys()) for name in sorted(functions)}
     try:
         return list(TopologicalSorter(called).static_order())
@@ -99,12 +95,7 @@ def members(library: Mapping[str, Any], groups: set[bytes], known: dict[str, byt
 
 
 def rename_groups(families: Sequence[Mapping[str, Any]], suffix: str) -> None:
-    """Give twins groups of their own, so that TensorFlow never chooses an original in place of a twin.
-
-    Args:
-        families: twins by the names of their originals.
-        suffix: what the names of the groups get behind them.
-    """
+    """Give twins groups of their own, so that TensorFlow never chooses an original in place of a twin."""
     names = {original: twin.signature.name for family in reversed(families) for original, twin in family.items()}
     for twin in (twin for family in families for twin in family.values()):
         if group := group_of(twin):
@@ -113,11 +104,7 @@ def rename_groups(families: Sequence[Mapping[str, Any]], suffix: str) -> None:
 
 
 def kind_of(node: Any, library: Mapping[str, Any]) -> signatures.Kind:
-    """The kind of a node, whose op may be a function.
-
-    Raises:
-        GraphError: there is no such op and no such function.
-    """
+    """The kind of a node, whose op may be a function; a `GraphError` if it is neither that nor registered."""
     kind = signatures.kind_of(node.op)
     if kind is not None:
         return kind

@@ -50,11 +50,7 @@ def sinks(graph_def: Any) -> tuple[str, ...]:
 
 
 def refuse_dangling(meta_graph: Any) -> None:
-    """Refuse signatures of tensors, and references to Python objects, that do not exist.
-
-    Raises:
-        GraphError: there is such a one.
-    """
+    """Refuse signatures of tensors, and references to Python objects, that do not exist."""
     nodes = {node.name for node in meta_graph.graph_def.node}
     for key, signature in meta_graph.signature_def.items():
         for info in (*signature.inputs.values(), *signature.outputs.values()):

@@ -17,13 +17,7 @@ LONGEST_PORT = 9
 
 
 class WiredBody:
-    """A body with the sources of every data input of every node, and of every result.
-
-    Args:
-        body: the graph or function.
-        signatures: the ports of its nodes.
-        index: its number among the bodies that call each other.
-    """
+    """A body, at a place (`index`) in a tree, with the sources of all data inputs of its nodes, and of its results."""
 
     def __init__(self, body: Body, signatures: Sequence[Signature], index: int = 0) -> None:
         self.body, self.signatures, self.index = body, signatures, index

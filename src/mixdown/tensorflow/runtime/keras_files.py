@@ -22,15 +22,7 @@ MOST = 10_000
 
 
 def loaded(path: Path, *, compiled: bool = False) -> Any:
-    """The model in a file of Keras 3 or tf_keras.
-
-    Args:
-        path: the file; `kind_of` has looked at it.
-        compiled: load its optimizer, too, which mixdown may have wrapped.
-
-    Raises:
-        GraphError: Keras cannot load it, or does not run on TensorFlow.
-    """
+    """The model in a file of Keras 3 or tf_keras; if `compiled`, with its optimizer, which mixdown may have wrapped."""
     library = import_module(library_of(path))
     register()  # files that were trained with mixdown name its optimizers
     backend = getattr(library.backend, "backend", lambda: "tensorflow")()
@@ -47,11 +39,7 @@ def loaded(path: Path, *, compiled: bool = False) -> Any:
 
 @contextmanager
 def exported(path: Path) -> Iterator[Path]:
-    """A folder with the SavedModel that Keras exports a file's model as, for as long as the block lasts.
-
-    Raises:
-        GraphError: Keras cannot load or export it.
-    """
+    """A folder with the SavedModel that Keras exports a file's model as, for as long as the block lasts."""
     model = loaded(path)
     with TemporaryDirectory() as folder:
         saved = Path(folder, "exported")

@@ -219,11 +219,7 @@ def missing(package: str = "tensorflow") -> list[str]:
 
 
 def refuse_missing(package: str = "tensorflow") -> None:
-    """Refuse to go on with a library that lacks a private name.
-
-    Raises:
-        MixdownError: one is missing, or is not what it was.
-    """
+    """Refuse to go on with a library that lacks a private name, or in which one is not what it was."""
     if problems := missing(package):
         raise MixdownError(f"{' '.join(problems)} {_advice(package)}")
 

@@ -36,11 +36,7 @@ def is_tested(version: str) -> bool:
 
 
 def refuse_untested() -> None:
-    """Refuse to patch a TensorFlow that mixdown is not tested with; with MIXDOWN_ALLOW_UNTESTED=1 only warn.
-
-    Raises:
-        MixdownError: it is older, newer, or no finished release.
-    """
+    """Refuse to patch a TensorFlow that mixdown is not tested with; with MIXDOWN_ALLOW_UNTESTED=1 only warn."""
     if is_tested(tf.__version__):
         return
     if os.environ.get(VARIABLE) != "1":

@@ -28,16 +28,7 @@ def doubled_outputs(twin: SessionTwin, outputs: Iterable[Any]) -> list[Any]:
 
 
 class FedCallable:
-    """A callable of TensorFlow's that feeds more tensors than it is called with.
-
-    Args:
-        session: the session that runs it.
-        twin: the twin that the session runs.
-        options: the user's description of the callable.
-
-    Raises:
-        ValueError: the options connect a tensor to one that was split.
-    """
+    """A callable of TensorFlow's, by the user's description of it, that feeds more tensors than it is called with."""
 
     def __init__(self, session: Any, twin: SessionTwin, options: Any) -> None:
         _refuse_connections(twin, options)

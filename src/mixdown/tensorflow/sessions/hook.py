@@ -32,11 +32,7 @@ _lock = Lock()
 
 
 def install(current_policy: Callable[[], Policy | None]) -> None:
-    """Let every session that is made from now on ask for a policy, and run a twin if there is one.
-
-    Args:
-        current_policy: the policy in force where and when a session is made, None to leave it alone.
-    """
+    """Let every session that is made from now on ask for the policy in force there, and run a twin if there is one."""
     global _current_policy  # noqa: PLW0603 - TensorFlow's class is patched once for the whole process
     with _lock:
         _current_policy = current_policy
@@ -59,10 +55,9 @@ def _put_in() -> None:
 
 
 def uninstall() -> bool:
-    """Leave new sessions alone; give TensorFlow its methods back if no session needs ours any more.
+    """Leave new sessions alone; give TensorFlow its methods back, unless an open session that runs a twin needs ours.
 
-    Returns:
-        Whether TensorFlow has its own methods: an open session that runs a twin cannot do without ours.
+    Returns whether TensorFlow has its own methods.
     """
     global _hooks, _current_policy  # noqa: PLW0603 - see install
     with _lock:

@@ -29,14 +29,9 @@ from mixdown.tuning.tuner import Note, Tuner, timed
 
 
 class Cone:
-    """Copies of nodes, under other names.
+    """Copies of nodes in a graph, under names that a number tells from those of other cones, by a policy and its plan.
 
-    Args:
-        graph: where they are.
-        policy: the policy that they follow.
-        plan: what came of it.
-        layout: where rewritten nodes are, by the names that they have before they are copied.
-        number: what tells their names from those of other cones.
+    The layout says where rewritten nodes are, by the names that they have before they are copied.
     """
 
     def __init__(self, graph: CGraph, policy: Policy, plan: SettledPlan, layout: Layout, number: int) -> None:
@@ -112,14 +107,9 @@ class TunedSessionTwin(SessionTwin):
             self._c_graph.add(graph_pb2.GraphDef(node=cone.copied(new), versions=user.graph_def_versions))
 
     def run(self, session: Any, call: Callable[[Any, Any, Any], Any], feeds: Any, fetches: Any, targets: Any) -> Any:
-        """Make a run of a session.
+        """Make a run of a session; `call` runs a twin or cone, given what it is to fetch and to run.
 
-        Args:
-            session: the session.
-            call: runs a twin or cone, given what it is to fetch and to run.
-            feeds: the user's feeds, as all of these by tensors of TensorFlow's C interface.
-            fetches: the user's fetches.
-            targets: the operations to run.
+        Feeds, fetches and targets are the user's, as TensorFlow's C interface represents them.
         """
         outputs = [(c_api.TF_OperationName(fetch.oper), fetch.index) for fetch in fetches]
         names = [c_api.TF_OperationName(target) for target in targets]

@@ -67,11 +67,7 @@ class Import(NamedTuple):
 
 
 class SessionTwin:
-    """A graph with the nodes of the user's graph under the same names, some of which compute in 16 bits.
-
-    Args:
-        policy: what may run in 16 bits, and where.
-    """
+    """A graph with the nodes of the user's graph under the same names, some of which compute in 16 bits."""
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
@@ -101,11 +97,7 @@ class SessionTwin:
         return not self._nodes
 
     def sync(self, user: Any) -> None:
-        """Import what the user's graph has gained, rewritten.
-
-        Raises:
-            Exception: it cannot be read, planned or imported, for whatever reason. Then nothing was imported.
-        """
+        """Import what the user's graph has gained, rewritten; if that fails, for whatever reason, nothing of it."""
         self._note_import()  # of a call that was interrupted
         if user.version == self.version:
             return
@@ -253,7 +245,12 @@ def _settle(
 ) -> SettledPlan:
     """The plan, except that imported nodes stay as they are; `lowered` has their type attributes that are low."""
     graph, paints = plan.graph, list(plan.paints)
-    fixed = _imported_paints(reading, graph, imported, lowered)
+    fixed = {
+        site: Paint.LOW if graph.sites[site].attribute in lowered.get(op.name, ()) else Paint.FULL
+        for op, origin in zip(graph.ops, reading.origins, strict=True)
+        if origin.body == 0 and op.name in imported
+        for site in op.sites
+    }
     for site, paint in fixed.items():
         paints[site] = paint
     for tie in graph.ties:
@@ -283,14 +280,3 @@ def _hides_something(operation: Any) -> bool:
         tensor.dtype.as_datatype_enum == signatures.VARIANT for tensor in (*operation.inputs, *operation.outputs)
     )
     return handles or operation.type in CALLS or operation.graph._is_function(operation.type)
-
-
-def _imported_paints(
-    reading: Reading, graph: Graph, imported: Collection[str], lowered: Mapping[str, Collection[str]]
-) -> dict[int, Paint]:
-    return {
-        site: Paint.LOW if graph.sites[site].attribute in lowered.get(op.name, ()) else Paint.FULL
-        for op, origin in zip(graph.ops, reading.origins, strict=True)
-        if origin.body == 0 and op.name in imported
-        for site in op.sites
-    }

@@ -18,19 +18,13 @@ DEEPEST = 40
 
 
 class BodyShapes:
-    """The shapes of the values of a body, each inferred when it is needed.
+    """The shapes of the values of a body, each inferred when it is needed, or `ask`ed for.
 
-    Args:
-        wired: the body.
-        ask: the shape of an output, found in another way.
-        given: the shape of an output that is known beforehand: a tuple, also of None; None if it is not.
+    Where the outputs of a node are `given`, they are known beforehand, though some shape among them may be None.
     """
 
     def __init__(
-        self,
-        wired: WiredBody,
-        ask: Callable[[Source], Shape],
-        given: Callable[[int], tuple[Shape, ...] | None],
+        self, wired: WiredBody, ask: Callable[[Source], Shape], given: Callable[[int], tuple[Shape, ...] | None]
     ) -> None:
         self._wired, self._ask, self._given = wired, ask, given
         self._made: dict[int, tuple[Shape, ...]] = {}

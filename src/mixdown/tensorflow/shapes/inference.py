@@ -45,13 +45,9 @@ class Place(NamedTuple):
 
 
 class Shapes(ShapesOnDemand):
-    """Per tensor of a Graph, its shape; None, also for one dimension, where it is not known.
+    """Per tensor of a Graph, which is made at one of `places`, its shape; None, also for one dimension, if not known.
 
-    Args:
-        places: where each tensor is made.
-        tree: the outermost body and all functions that it calls.
-        library: these functions, by name.
-        handles: the variables among the outermost arguments, by position.
+    The outermost body of the tree calls the others; the handles are those of the variables among its arguments.
     """
 
     def __init__(

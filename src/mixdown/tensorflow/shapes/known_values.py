@@ -43,14 +43,6 @@ def _constant(view: View) -> Dims:
     return (*listed, *listed[-1:] * (count - len(listed)))  # the last one is repeated
 
 
-def _shape(view: View) -> Dims:
-    return view.shape(view.port)
-
-
-def _same(view: View) -> Dims:
-    return view.value(0)
-
-
 def _cast(view: View) -> Dims:
     need(view.attribute("DstT").type in FORMATS)
     return view.value(0)
@@ -149,27 +141,23 @@ def _offset(view: View) -> Dims:
 
 
 VALUES: dict[str, Rule] = {
+    **dict.fromkeys(("ExpandDims", "Identity", "Reshape", "Squeeze"), lambda view: view.value(0)),
+    **dict.fromkeys(("Shape", "ShapeN"), lambda view: view.shape(view.port)),
     "AddV2": _arithmetic(add),
     "BroadcastGradientArgs": lambda view: summed_axes(view.value(0), view.value(1))[view.port],
     "Cast": _cast,
     "ConcatOffset": _offset,
     "ConcatV2": _concat,
     "Const": _constant,
-    "ExpandDims": _same,
     "FloorDiv": _arithmetic(floordiv, divides=True),
     "FloorMod": _arithmetic(mod, divides=True),
     "GatherV2": _gather,
-    "Identity": _same,
     "InvertPermutation": _invert,
     "Maximum": _arithmetic(max),
     "Mul": _arithmetic(mul),
     "Pack": _pack,
     "Prod": _prod,
-    "Reshape": _same,
-    "Shape": _shape,
-    "ShapeN": _shape,
     "Slice": _slice,
-    "Squeeze": _same,
     "StridedSlice": _strided_slice,
     "Sub": _arithmetic(sub),
 }

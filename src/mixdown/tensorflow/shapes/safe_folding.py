@@ -211,16 +211,9 @@ def _is_short(wired: WiredBody, maker: int, bounds: Mapping[int, Bound]) -> bool
 def limited(
     wired: WiredBody, within: Iterable[int], forbidden: Collection[int], long: Collection[ShapeInput]
 ) -> list[Any]:
-    """Copy nodes of a body such that TensorFlow can infer their shapes safely.
+    """Copies of some nodes of a body whose shapes TensorFlow can infer safely, in order, followed by placeholders.
 
-    Args:
-        wired: the body.
-        within: the nodes.
-        forbidden: those that TensorFlow must not run.
-        long: inputs that read a placeholder instead.
-
-    Returns:
-        The nodes, in order, followed by the placeholders.
+    It cannot run those that are forbidden. Inputs that are long read a placeholder instead.
     """
     positions: dict[int, list[int]] = defaultdict(list)
     for node, position in long:

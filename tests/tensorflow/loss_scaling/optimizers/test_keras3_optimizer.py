@@ -21,7 +21,9 @@ from tests.tensorflow.loss_scaling.optimizers.keras3_training import (
 
 import mixdown
 from mixdown.errors import LossScaleWarning
+from mixdown.keras3 import functional
 from mixdown.scaling import Law, StepCounts, after, counted, start
+from mixdown.tensorflow.loss_scaling.optimizers import keras3_tensorflow
 
 MODES: dict[str, dict[str, Any]] = {
     "graph": {"jit_compile": False},
@@ -29,6 +31,10 @@ MODES: dict[str, dict[str, Any]] = {
     "eager": {"run_eagerly": True},
     "several steps a call": {"jit_compile": False, "steps_per_execution": 3},
 }
+
+
+def test_a_step_finds_the_same_functions_on_every_backend() -> None:
+    assert functional.__all__ == keras3_tensorflow.__all__
 
 
 @pytest.fixture(scope="module", params=MODES)

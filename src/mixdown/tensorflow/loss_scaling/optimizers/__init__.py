@@ -30,16 +30,7 @@ WRAPPED = {
 
 
 def LossScaleOptimizer(inner: Any, loss_scale: Any = "dynamic", *, skip_limit: int | None = None) -> Any:  # noqa: N802 - used like a class, which it picks
-    """Wrap an optimizer of a library on TensorFlow: `mixdown.choose_host` says what is asked, and what is raised.
-
-    Args:
-        inner: an optimizer of Keras 3 with TensorFlow's backend, or of tf_keras.
-        loss_scale: see there.
-        skip_limit: see there.
-
-    Returns:
-        An optimizer of the same library.
-    """
+    """Wrap an optimizer of Keras 3 on TensorFlow or of tf_keras: `mixdown.choose_host` says how, and what is raised."""
     if ancestors(inner) & WRAPPED:
         raise ValueError(
             f"LossScaleOptimizer cannot wrap {type(inner).__name__}, which scales the loss already. "

@@ -1,4 +1,4 @@
-"""The `Backend` for Keras 3 on TensorFlow. Read `step` first.
+"""A step of `Keras3LossScaleOptimizer` on TensorFlow, with the functions of `keras3.functional`. Read `step` first.
 
 A step is one pass over the gradients to learn whether they are finite, one agreement between the replicas, one branch:
 nearly always the gradients are unscaled and the inner optimizer runs; otherwise nothing does.

@@ -91,18 +91,10 @@ def apply_or_skip(
     *,
     checked: list[Any] | None = None,
 ) -> tf.Tensor | None:
-    """Move the scale, count the step, then apply or skip.
+    """Move the scale, count the step, then apply or skip; gives what to wait for, in a graph, None if it is done.
 
-    Args:
-        optimizer: the loss-scale optimizer.
-        finite: whether the gradients are finite, on all replicas.
-        gradients: what would be applied.
-        numbers: those of the variables in the log.
-        apply: applies the gradients; gives what to wait for, in a graph.
-        checked: what was checked, if not the gradients themselves.
-
-    Returns:
-        What to wait for, in a graph; None if it is done.
+    `finite` is of all replicas, `numbers` are those of the variables in the log, and `checked` is what was checked, if
+    not the gradients themselves.
     """
     scale = optimizer._loss_scale
     moved, advice = scale.decide(gradients, finite)

@@ -114,13 +114,7 @@ class TfKerasWrapper(ScaledOptimizer, DelegatingTrackableMixin):
     def apply_pairs(self, grads_and_vars: Iterable[tuple[Any, Any]], *, aggregate: bool, **settings: Any) -> Any:
         """Apply unscaled gradients if they are finite on every replica, else on none; count the step.
 
-        Args:
-            grads_and_vars: pairs of gradient, on this replica, and variable.
-            aggregate: sum the gradients over the replicas first.
-            settings: further arguments for the `apply_gradients` of the inner optimizer.
-
-        Returns:
-            What to wait for, in a graph; the result of the inner optimizer if no variable has a gradient.
+        `settings` are for the `apply_gradients` of the inner optimizer. Gives what to wait for, in a graph.
         """
         pairs: Pairs = list(grads_and_vars)
         if all(gradient is None for gradient, _ in pairs):
@@ -147,7 +141,12 @@ class TfKerasWrapper(ScaledOptimizer, DelegatingTrackableMixin):
 
             return apply_or_skip(self, first_of(finite), gradients, numbers, apply_on_each)
 
-        finite = agreed_finite(self._must_be_finite(gradients))
+        checked = [each for each in gradients if each is not None]
+        if (
+            self.global_clipnorm
+        ):  # clipping makes NaN of every gradient if their norm is Inf: large finite ones reach it
+            checked.append(tf.linalg.global_norm(checked))
+        finite = agreed_finite(checked)
         if strategy_supports_no_merge_call():
             return apply_or_skip(self, finite, gradients, numbers, lambda: effects(apply(gradients)))
         # Most strategies refuse a merge_call, such as the inner optimizer's, in a branch taken inside a replica.
@@ -156,15 +155,6 @@ class TfKerasWrapper(ScaledOptimizer, DelegatingTrackableMixin):
     def _prepared(self, pairs: Pairs, *, aggregate: bool) -> Pairs:
         """The pairs to apply, aggregated if asked for, once the variables of the inner optimizer exist."""
         raise NotImplementedError
-
-    def _must_be_finite(self, gradients: list[Any]) -> list[Any]:
-        """What must be finite for the inner optimizer to apply finite numbers.
-
-        `tf.clip_by_global_norm` makes NaN of every gradient if their norm is Inf, which large finite gradients can
-        reach.
-        """
-        present = [each for each in gradients if each is not None]
-        return [*present, tf.linalg.global_norm(present)] if self.global_clipnorm else present
 
     def _warn_of_misuse(self) -> None:
         self.usage.note_first_applied()
@@ -182,25 +172,14 @@ class TfKerasWrapper(ScaledOptimizer, DelegatingTrackableMixin):
         """The scale of the next step, as a tensor, so that it may be used while a function is traced."""
         return self._loss_scale()
 
-    @property
-    def skip_limit(self) -> int | None:
-        """Skips in a row after which `LossScaleError` is raised."""
-        return self._skips.limit
-
-    @property
-    def dynamic(self) -> bool:
-        """Whether the scale ever changes."""
-        return isinstance(self._loss_scale, DynamicLossScale)
+    skip_limit = property(lambda self: self._skips.limit, doc="Skips in a row after which `LossScaleError` is raised.")
+    dynamic = property(lambda self: isinstance(self._loss_scale, DynamicLossScale), doc="Whether the scale changes.")
+    initial_scale = property(lambda self: self._loss_scale.law.initial, doc="The scale of the first step.")
 
     @property
     def dynamic_counter(self) -> tf.Variable | None:
         """The variable behind `good_steps`; None if the scale is not dynamic."""
         return self._loss_scale.weight("good_steps") if self.dynamic else None
-
-    @property
-    def initial_scale(self) -> float:
-        """The scale of the first step."""
-        return self._loss_scale.law.initial
 
     @property
     def dynamic_growth_steps(self) -> int | None:

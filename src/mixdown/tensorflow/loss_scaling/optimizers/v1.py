@@ -80,22 +80,9 @@ class MixedPrecisionLossScaleOptimizer(ScaledOptimizer, Optimizer):
         name: str | None = None,
         grad_loss: Any = None,
     ) -> Any:
-        """`compute_gradients` and `apply_gradients` in one.
+        """`compute_gradients` and `apply_gradients` in one: see there for the arguments and what is returned.
 
         In eager execution the last arguments of `compute_gradients`, from `gate_gradients` on, are ignored.
-
-        Args:
-            loss: as for `compute_gradients`.
-            global_step: as for `apply_gradients`.
-            var_list: the variables; by default all trainable ones.
-            gate_gradients: as for `compute_gradients`.
-            aggregation_method: as for `compute_gradients`.
-            colocate_gradients_with_ops: as for `compute_gradients`.
-            name: as for `apply_gradients`.
-            grad_loss: as for `compute_gradients`.
-
-        Returns:
-            As for `apply_gradients`.
 
         Raises:
             WrongTypeError: something in `var_list` is no variable.

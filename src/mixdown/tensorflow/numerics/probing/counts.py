@@ -26,11 +26,9 @@ SMALLEST_NORMAL = 1 << MANTISSA_BITS
 
 
 class Counts:
-    """Tallies of the tensors that the 16-bit ops of a policy read and make.
+    """Tallies of the tensors that the 16-bit ops of a policy read and make; if `denied`, its denied ops too.
 
-    Args:
-        inner: whether to count arguments of inner functions too, though they are the same values as outside.
-        denied: whether to count what denied ops read and make too.
+    Arguments of inner functions, which are the same values as outside, are counted if `inner`.
     """
 
     def __init__(self, *, inner: bool = False, denied: bool = False) -> None:

@@ -43,11 +43,7 @@ class Probe(Protocol):
 class Run:
     """Probed copies of functions, for as long as the `with` block lasts.
 
-    Args:
-        probe: what is observed.
-        policy: what may run in 16 bits.
-        full: whether everything runs in float32 all the same.
-        lenient: whether the users' checks and assertions let values pass.
+    They run by the policy, or if `full` in float32; if `lenient`, the users' checks and assertions let values pass.
     """
 
     def __init__(self, probe: Probe, policy: Policy, *, full: bool, lenient: bool = True) -> None:
@@ -67,14 +63,7 @@ class Run:
             channel.close()
 
     def __call__(self, step: Callable[..., Any], *args: Any) -> Any:
-        """Call a step; the functions it calls run with probes.
-
-        Returns:
-            What the step returns.
-
-        Raises:
-            MixdownError: it calls no function that could be probed.
-        """
+        """What a step returns; the functions it calls, of which there must be one, run with probes."""
         before = self.calls
         install()
         with observed(self.call):

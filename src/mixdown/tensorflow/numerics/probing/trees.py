@@ -47,11 +47,7 @@ class ProbedTree(NamedTuple):
 
 
 def copy_tree(context: Any, name: str, device: str, policy: Policy, *, full: bool, lenient: bool) -> ProbedTree:
-    """Copy a function and all it calls, as the policy has them, or in float32 if `full`; if `lenient`, without checks.
-
-    Raises:
-        GraphError: the function cannot be read.
-    """
+    """Copy a function and all it calls, by the policy, or in float32 if `full`; if `lenient`, without checks."""
     library = _WithoutXla(context)
     with collector_paused():
         reading = read(function_body(library[name]), library, policy, default_device=device)

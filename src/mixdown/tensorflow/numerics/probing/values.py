@@ -19,11 +19,7 @@ HELD_BY_FLOAT32 = FLOATS - {types_pb2.DT_DOUBLE}
 
 
 class Values:
-    """Keeps every value of the chosen tensors.
-
-    Args:
-        wanted: whether to keep a tensor, given its key and whether it is a gradient that leaves the backward pass.
-    """
+    """Keeps every value of `wanted` tensors, told a key and whether it is a gradient that leaves the backward pass."""
 
     def __init__(self, wanted: Callable[[Key, bool], bool]) -> None:
         self.found: dict[Key, list[Any]] = {}
