@@ -84,7 +84,10 @@ class LossScaleOptimizer(metaclass=_Wrappers):
             `legacy` ones).
         loss_scale: "dynamic", a number (a fixed scale) or a `mixdown.LossScale`; of TensorFlow's own loss scales, the
             values are taken over.
-        skip_limit: skips in a row after which `mixdown.LossScaleError` is raised; None to be warned once at 50.
+        skip_limit: skips in a row after which `mixdown.LossScaleError` is raised; None to be warned once at 50. In a
+            graph TensorFlow delivers the error as an `UnknownError` with its text. A step compiled by XLA cannot raise
+            it: the error then comes when `fit` ends, or from the next call of `check_skips`, `scale_loss`, `apply` or
+            `apply_gradients` from Python.
 
     Raises:
         WrongTypeError: `inner` is not an optimizer, or not one of these libraries.

@@ -15,7 +15,6 @@ from mixdown.reports.advice import (
     einsum,
     is_good,
     matmul,
-    nearest_good,
 )
 from mixdown.reports.model import Advice
 
@@ -30,7 +29,7 @@ def test_good_is_a_power_of_two_below_256_and_a_multiple_of_8_above(size: int) -
 
 @given(sizes)
 def test_the_better_size_is_good_and_none_is_nearer(size: int) -> None:
-    better = nearest_good(size)
+    better = better_size("batch size", size)
     assert is_good(better)
     assert not any(is_good(size + off) or is_good(size - off) for off in range(abs(better - size)) if size > off)
 
@@ -39,14 +38,13 @@ def test_the_better_size_is_good_and_none_is_nearer(size: int) -> None:
     ("size", "better"), [(3, 4), (5, 4), (6, 8), (96, 128), (95, 64), (100, 128), (255, 256), (257, 256), (260, 264)]
 )
 def test_of_two_sizes_that_are_equally_near_the_larger_is_better(size: int, better: int) -> None:
-    assert nearest_good(size) == better
+    assert better_size("batch size", size) == better
 
 
 @given(sizes)
 def test_a_layer_never_shrinks(size: int) -> None:
     better = better_size("output size", size)
     assert better == min(larger for larger in range(size, 2 * size + 8) if is_good(larger))
-    assert better_size("batch size", size) == nearest_good(size)
 
 
 def test_ten_classes_become_sixteen() -> None:

@@ -49,8 +49,9 @@ def doctor(options: argparse.Namespace) -> int:
 
 def _show(findings: Sequence[Finding], options: argparse.Namespace) -> None:
     """Print findings as soon as there are some: the first need no TensorFlow, which takes seconds to load."""
-    if not options.json:
-        write_line("\n".join(map(_line, findings)))
+    for each in [] if options.json else findings:
+        way_out = f"\n       {each.way_out}" if each.way_out else ""
+        write_line(f"{MARKS[each.state]} {each.subject}: {each.message}{way_out}")
 
 
 def _examine(policy: Policy) -> list[Finding]:
@@ -62,11 +63,6 @@ def _examine(policy: Policy) -> list[Finding]:
 
         with quiet_start():  # it tries the hooks, in 16 bits, of which TensorFlow may complain
             return examine(policy)
-
-
-def _line(finding: Finding) -> str:
-    way_out = f"\n       {finding.way_out}" if finding.way_out else ""
-    return f"{MARKS[finding.state]} {finding.subject}: {finding.message}{way_out}"
 
 
 COMMAND = Command(

@@ -1,13 +1,13 @@
 """What mixed precision does to a function, before it runs (`explain`), and what it did in this process (`report`)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import jax
 
 from mixdown import __version__, messages
-from mixdown.core import Graph, Policy
+from mixdown.core import Policy
 from mixdown.jax import private
 from mixdown.jax.functions import Traced, name_of
 from mixdown.jax.loss_scaling.loss_scale import loss_scale_in
@@ -44,12 +44,13 @@ def explain(function: Callable[..., Any], *args: Any, policy: Policy | None = No
     name = name_of(function)
     used, platform = policy_for_jax(chosen) if chosen else replace(DEFAULT, devices=EVERY_DEVICE), jax.default_backend()
     program = plan_program(Traced(function, args, kwargs).trace(), used, platform)
+    idle = [f"The rule {rule.subject} of the policy matches nothing here." for rule in program.plan.idle_overrides]
     return Report(
         title=f"What mixed precision does to {name}",
         versions=_versions(),
         graphs=(_graph(name, program),),
         warnings=() if takes_part(used, platform) else (idle_warning(used, platform),),
-        notes=(*([] if chosen else [AS_IF]), *_notes(program)),
+        notes=(*([] if chosen else [AS_IF]), *idle),
     )
 
 
@@ -104,7 +105,8 @@ def _versions() -> dict[str, str]:
 
 
 def _graph(name: str, program: Program) -> GraphReport:
-    return graph_report(program.plan, name, "function", Facts(lines(program.plan.graph, program.reading.origins)))
+    lines = [private.line_of(origin) for origin in program.reading.origins]
+    return graph_report(program.plan, name, "function", Facts(lines))
 
 
 def _lowered(each: Lowered) -> GraphReport:
@@ -113,13 +115,3 @@ def _lowered(each: Lowered) -> GraphReport:
     return GraphReport(
         each.name, "function", each.policy.low, rewritten=False, reason=each.reason, policy=each.policy.to_dict()
     )
-
-
-def lines(graph: Graph, origins: Sequence[tuple[Any, ...]]) -> list[str]:
-    """Per op, the line of the user's program that made it; inside a function of a library, the line that called it."""
-    found = map(private.line_of, origins)
-    return [line for line, _ in zip(found, graph.ops, strict=True)]
-
-
-def _notes(program: Program) -> list[str]:
-    return [f"The rule {rule.subject} of the policy matches nothing here." for rule in program.plan.idle_overrides]

@@ -5,15 +5,11 @@ import sys
 
 def mixed_keras_policy() -> str | None:
     """The global Keras dtype policy that mixes precisions already, with the library it belongs to, if there is one."""
-    if keras := sys.modules.get("keras"):
-        policy = keras.config.dtype_policy()
-        if policy.compute_dtype != policy.variable_dtype:
-            return f"keras's {policy.name}"
-    if tf_keras := sys.modules.get("tf_keras"):
-        policy = tf_keras.mixed_precision.global_policy()
-        if policy.compute_dtype != policy.variable_dtype:
-            return f"tf_keras's {policy.name}"
-    return None
+    keras, tf_keras = map(sys.modules.get, ("keras", "tf_keras"))
+    policies = {"keras": keras and keras.config.dtype_policy()}
+    policies["tf_keras"] = tf_keras and tf_keras.mixed_precision.global_policy()
+    mixed = (f"{name}'s {p.name}" for name, p in policies.items() if p and p.compute_dtype != p.variable_dtype)
+    return next(mixed, None)
 
 
 def refuse_mixed_policy() -> None:

@@ -34,19 +34,8 @@ class Keras3LossScaleOptimizer(Keras3Counters, keras.optimizers.LossScaleOptimiz
     With `gradient_accumulation_steps` on the inner optimizer a micro-batch with non-finite gradients is dropped: it
     neither enters the accumulator nor counts, and the update waits for as many finite micro-batches as were asked for.
 
-    Args:
-        inner_optimizer: the `keras.optimizers.Optimizer` that does the work.
-        loss_scale: "dynamic", a number (a fixed scale), or a loss scale of mixdown's or TensorFlow's, of which only the
-            constants are used.
-        skip_limit: skips in a row after which `LossScaleError` is raised; None to be warned once at 50. In a graph
-            TensorFlow delivers the error as an `UnknownError` with its text. A step compiled by XLA cannot raise it:
-            the error then comes when `fit` ends, or from the next call of `check_skips`, `scale_loss` or `apply` from
-            Python.
-        name: the name of this optimizer.
-
-    Raises:
-        WrongTypeError: `inner_optimizer`, `loss_scale` or `skip_limit` is of a wrong type.
-        ValueError: `inner_optimizer` scales the loss already, or a number is out of range.
+    The arguments are those of `mixdown.LossScaleOptimizer`, with a `keras.optimizers.Optimizer` inside, and a name of
+    its own. Of a loss scale of mixdown's or TensorFlow's only the constants are used.
     """
 
     __module__ = "mixdown.keras"  # saved files name it: loading one without it leads to the module to import

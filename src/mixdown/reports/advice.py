@@ -36,21 +36,13 @@ def is_good(size: int) -> bool:
 
 
 def better_size(dimension: str, size: int) -> int:
-    """The size to choose instead. A batch may become smaller, but a layer never: its sizes are what it can express."""
-    return nearest_good(size) if dimension == BATCH else next_good(size)
+    """The size to choose instead: of a batch the nearest good one, and the larger of two that are equally near.
 
-
-def next_good(size: int) -> int:
-    """The smallest size from this one on that Tensor Cores are fast with."""
-    return -(-size // STEP) * STEP if size > BORDER else 1 << (size - 1).bit_length()
-
-
-def nearest_good(size: int) -> int:
-    """The nearest size that Tensor Cores are fast with; the larger of two that are equally near."""
-    if size > BORDER:
-        return (size + STEP // 2) // STEP * STEP
-    below = 1 << (size.bit_length() - 1)
-    return below if size - below < 2 * below - size else 2 * below
+    Of a layer it is the next larger one: its sizes are what it can express.
+    """
+    step = STEP if size > BORDER else 1 << (size.bit_length() - 1)
+    below, above = size // step * step, -(-size // step) * step
+    return below if dimension == BATCH and size - below < above - size else above
 
 
 def advise(names: Sequence[str], products: Iterable[Product]) -> tuple[Advice, ...]:

@@ -59,13 +59,10 @@ def device_types(devices: object) -> str | tuple[str, ...]:
     if isinstance(devices, str) and devices.lower() == EVERY_DEVICE:
         return EVERY_DEVICE
     types = (devices,) if isinstance(devices, str) else devices
-    if isinstance(types, tuple | list) and types and all(_is_device_type(each) for each in types):
-        return tuple(str(each).upper() for each in types)
+    names = types if isinstance(types, tuple | list) else ()
+    if names and all(isinstance(each, str) and re.fullmatch("[A-Za-z_]+", each) for each in names):
+        return tuple(str(each).upper() for each in names)
     raise PolicyError(f"Unknown devices {devices!r}: give 'gpu', 'cpu', 'all', or device types such as ('GPU', 'CPU').")
-
-
-def _is_device_type(value: object) -> bool:
-    return isinstance(value, str) and re.fullmatch("[A-Za-z_]+", value) is not None
 
 
 def kinds_of(given: Sequence[object]) -> tuple[str, ...]:

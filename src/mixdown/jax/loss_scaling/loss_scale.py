@@ -68,7 +68,10 @@ class JaxLossScale(CountProperties):
             skip_log=jnp.full(LOG_SHAPE, NEVER, jnp.int32),
             skip_scales=jnp.zeros(KEPT, jnp.float32),
             law=law,
-            names=tuple(_name(path) for path, _ in jax.tree_util.tree_flatten_with_path(params)[0]),
+            names=tuple(
+                jax.tree_util.keystr(path, simple=True, separator="/")
+                for path, _ in jax.tree_util.tree_flatten_with_path(params)[0]
+            ),
             held=held,
         )
 
@@ -104,14 +107,11 @@ class JaxLossScale(CountProperties):
         counts = counted(StepCounts(*map(jnp.asarray, self.counts)), finite=finite, where=jnp.where)
         at = row_of(counts.skipped_steps)
         row = jnp.concatenate([jnp.stack([counts.last_skipped_step, state.bad_steps]), log_entries(found)])
-        rings = {
-            name: ring.at[at].set(jnp.where(finite, ring[at], new))
-            for name, ring, new in (
-                ("skip_log", jnp.asarray(self.skip_log), row),
-                ("skip_scales", jnp.asarray(self.skip_scales), state.scale),
-            )
-        }
-        return replace(self, state=state, counts=counts, **rings)
+        log, scales = (
+            ring.at[at].set(jnp.where(finite, ring[at], new))
+            for ring, new in ((jnp.asarray(self.skip_log), row), (jnp.asarray(self.skip_scales), state.scale))
+        )
+        return replace(self, state=state, counts=counts, skip_log=log, skip_scales=scales)
 
     def read_count(self, field: str) -> Any:
         """The value of a field of `StepCounts`: a Python number, or inside jit a tracer."""
@@ -179,7 +179,3 @@ def log_entries(found: jax.Array) -> jax.Array:
 def read(value: Any) -> Any:
     """A scalar as a Python number; of an array, its first one. A tracer stays what it is."""
     return value if isinstance(value, jax.core.Tracer) else np.asarray(value).reshape(-1)[0].item()
-
-
-def _name(path: Any) -> str:
-    return jax.tree_util.keystr(path, simple=True, separator="/")

@@ -7,9 +7,9 @@ import jax
 import numpy as np
 
 from mixdown.core import Policy
+from mixdown.jax.numerics.compare import TracedCall, as_they_are, chosen
 from mixdown.jax.numerics.probe_record import MOST_PORTS, NOTHING, ProbeRecord
 from mixdown.jax.numerics.probes import Probed
-from mixdown.jax.numerics.programs import TracedCall, as_they_are, chosen
 from mixdown.jax.numerics.sites import ProbedEquation
 from mixdown.numerics.location import Location, Range
 from mixdown.rules.formats import FORMATS

@@ -1,6 +1,7 @@
 """A program run with probes: `Probed` traces it again and carries a `ProbeRecord` through calls, loops and shards."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -125,7 +126,8 @@ class Probed:
         def run(*arguments: Any) -> Any:
             start, round_ = nothing_yet(len(self._numbers)), jnp.int32(0)
             if params["check_vma"]:
-                start, round_ = jax.tree.map(lambda leaf: _varying(leaf, axes), (start, round_))
+                vary = partial(lax.pcast, to="varying") if hasattr(lax, "pcast") else lax.pvary
+                start, round_ = jax.tree.map(lambda leaf: vary(leaf, axes), (start, round_))
             results, finding = body(start, round_, *arguments)
             return tuple(results), jax.tree.map(lambda leaf: leaf[None], finding)
 
@@ -145,11 +147,6 @@ class Probed:
 def _first(frame: Frame) -> Any:
     """The number of the first round of a loop, as far spread over shards as what is found there."""
     return jnp.zeros_like(frame.finding.clock)
-
-
-def _varying(leaf: Any, axes: tuple[str, ...]) -> Any:
-    """A value that may differ from shard to shard."""
-    return lax.pcast(leaf, axes, to="varying") if hasattr(lax, "pcast") else lax.pvary(leaf, axes)
 
 
 def _strong(value: Any) -> Any:

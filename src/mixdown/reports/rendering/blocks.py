@@ -5,12 +5,12 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from functools import cache
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, partial
 from typing import NamedTuple
 
 from mixdown.core.pricing.effort import FLOPS, Effort, readable
-from mixdown.reports.model import GraphReport, ReportData, ScalerReport, Totals
+from mixdown.reports.model import GraphReport, ReportData, ScalerReport, SiteRow, Totals
 
 MOST_ROWS = 10
 """The longest that tables get whose rows are sorted by weight. The page and the JSON have all rows."""
@@ -210,44 +210,36 @@ class Obstacle(NamedTuple):
 
 def obstacles(graph: GraphReport) -> list[Obstacle]:
     """The reasons for which sites stay in float32: those that a user can change first, then by bytes."""
-    short = _Short(graph)
+    root = cache(partial(_root, graph))
     found: dict[str, Obstacle] = {}
     for index, op in enumerate(graph.ops):
         for position, site in enumerate(op.sites):
             if site.dtype == graph.low:
                 continue
-            reason, changeable = short.of(index, position)
+            reason, changeable = _short(site, partial(root, (index, position)))
             before = found.get(reason, Obstacle(reason, 0, 0, changeable))
             moved = before.bytes + op.bytes // len(op.sites)
             found[reason] = Obstacle(reason, before.sites + 1, moved, before.changeable or changeable)
     return sorted(found.values(), key=lambda each: (not each.changeable, -each.bytes, -each.sites, each.reason))
 
 
-class _Short:
-    """The reasons of one graph in short."""
+def _short(site: SiteRow, root: Callable[[], str]) -> tuple[str, bool]:
+    """The reason of a site in short, and whether a user can change it; `root` is the kind at which its causes begin."""
+    if site.stage == "taint" and site.because:
+        return f"it follows a denied op ({root()})", True
+    headline = HEADLINES.get(site.stage) if site.because or site.stage == "cut" else None
+    ruled = site.category == "deny" or site.reason.startswith("a rule of the policy")
+    return headline or _OP_NAMES.sub("...", site.reason), ruled or site.stage in CHANGEABLE
 
-    def __init__(self, graph: GraphReport) -> None:
-        self._graph, self._denied = graph, cache(self._root)
 
-    def of(self, op: int, position: int) -> tuple[str, bool]:
-        """The reason of a site, and whether a user can change it."""
-        site = self._graph.ops[op].sites[position]
-        if site.stage == "taint" and site.because:
-            return f"it follows a denied op ({self._denied((op, position))})", True
-        plain = (HEADLINES.get(site.stage) if site.because or site.stage == "cut" else None) or _OP_NAMES.sub(
-            "...", site.reason
-        )
-        ruled = site.category == "deny" or site.reason.startswith("a rule of the policy")
-        return plain, ruled or site.stage in CHANGEABLE
-
-    def _root(self, start: tuple[int, int]) -> str:
-        """The kind of the op at which the chain of causes of a site begins."""
-        here, seen = start, {start}
-        while True:
-            op = self._graph.ops[here[0]]
-            site = op.sites[here[1]]
-            causes = [each for each in zip(site.because, site.because_of, strict=True) if each not in seen]
-            if not causes:
-                return op.kind
-            here = causes[0]
-            seen.add(here)
+def _root(graph: GraphReport, start: tuple[int, int]) -> str:
+    """The kind of the op at which the chain of causes of a site begins."""
+    here, seen = start, {start}
+    while True:
+        op = graph.ops[here[0]]
+        site = op.sites[here[1]]
+        causes = [each for each in zip(site.because, site.because_of, strict=True) if each not in seen]
+        if not causes:
+            return op.kind
+        here = causes[0]
+        seen.add(here)

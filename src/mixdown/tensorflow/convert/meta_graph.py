@@ -38,7 +38,13 @@ def rewrite_meta_graph(
     known = sorted(originals.keys() & roots)
     with collector_paused():  # a function that is called reaches fewer others than its caller, and comes first
         known.sort(key=lambda name: len(reachable(function_body(originals[name]), originals)))
-        plans = {root: _rewrite_root(root, functions, policy) for root in known}
+        plans: dict[str, Plan] = {}
+        for root in known:
+            plans[root], _, families = _rewrite(function_body(originals[root]), functions, (), policy)
+            if plans[root].changes_anything:
+                functions.add(families, root)
+            else:
+                functions.keep(root)
         plans[""] = _rewrite_graph(graph_def, functions, policy, preserved, outputs)
     library.replace_all(graph_def.library.function, functions.library(graph_def.node, roots, graph_def.library))
     for node in (node for node in nodes_of(graph_def) if node.name in marked and node.attr[KEEP_MARK].b):
@@ -94,15 +100,6 @@ class _ConvertedFunctions:
         found.update(gradient.gradient_func for gradient in saved.registered_gradients)
         used = library.referenced(found, functions, partners=True)
         return [function for name, function in functions.items() if name in used]
-
-
-def _rewrite_root(root: str, functions: _ConvertedFunctions, policy: Policy) -> Plan:
-    plan, _, families = _rewrite(function_body(functions.originals[root]), functions, (), policy)
-    if plan.changes_anything:
-        functions.add(families, root)
-    else:
-        functions.keep(root)
-    return plan
 
 
 def _rewrite_graph(

@@ -30,11 +30,9 @@ def either(condition: tf.Tensor, if_true: Callable[[], Any], if_false: Callable[
     if tf.executing_eagerly():
         (if_true if condition else if_false)()
         return None
+
+    def done(effect: Any) -> tf.Tensor:
+        with tf.control_dependencies([each for each in tf.nest.flatten(effect) if each is not None]):
+            return tf.constant(value=True)
+
     return tf.cond(condition, lambda: done(if_true()), lambda: done(if_false()))
-
-
-def done(effect: Any) -> tf.Tensor:
-    """A tensor that is computed after the operations or tensors of an effect."""
-    effects = [each for each in tf.nest.flatten(effect) if each is not None]
-    with tf.control_dependencies(effects):
-        return tf.constant(value=True)

@@ -22,15 +22,9 @@ MOST_ROUNDS = 5
 
 
 def calibrate(fn: Callable[..., Any], batches: Iterable[Any], **options: Any) -> Policy:
-    """A policy under which every op's numbers fit: `calibration(...)`, without the numbers behind it.
+    """The policy of `mixdown.numerics.calibration`, which takes the same arguments, without the numbers behind it.
 
-    Args:
-        fn: a tf.function, or any function that calls some, such as a training step.
-        batches: what to call it with: a tuple of arguments each, or one argument.
-        options: policy, promote, headroom and loss_scale, as `mixdown.numerics.calibration` takes them.
-
-    Returns:
-        The policy that the calibration starts from, with rules for the ops whose numbers do not fit.
+    Its rules keep the ops in float32 whose numbers do not fit.
     """
     return calibration(fn, batches, **options).policy
 

@@ -23,7 +23,8 @@ MOST = 10_000
 
 def loaded(path: Path, *, compiled: bool = False) -> Any:
     """The model in a file of Keras 3 or tf_keras; if `compiled`, with its optimizer, which mixdown may have wrapped."""
-    library = import_module(library_of(path))
+    is_old = _written_by(path).startswith("2.") and find_spec("tf_keras") is not None
+    library = import_module("tf_keras" if is_old else "keras")
     register()  # files that were trained with mixdown name its optimizers
     backend = getattr(library.backend, "backend", lambda: "tensorflow")()
     if backend != "tensorflow":
@@ -57,12 +58,6 @@ def exported(path: Path) -> Iterator[Path]:
 def _cause(error: Exception) -> str:
     """The first line of an error of Keras's; of one that tells of another, that of the other."""
     return str(error).rpartition("Exception encountered: ")[2].strip().partition("\n")[0][:300]
-
-
-def library_of(path: Path) -> str:
-    """The Keras that wrote a file: "keras" or "tf_keras"; Keras 3 if the other is not installed or nothing says so."""
-    is_old = _written_by(path).startswith("2.")
-    return "tf_keras" if is_old and find_spec("tf_keras") is not None else "keras"
 
 
 def _written_by(path: Path) -> str:

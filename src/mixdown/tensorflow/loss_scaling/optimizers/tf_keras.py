@@ -23,18 +23,7 @@ class TfKerasLossScaleOptimizer(
 ):
     """Scales the loss for an inner optimizer and skips every step whose gradients are not finite.
 
-    Args:
-        inner_optimizer: the `tf_keras.optimizers.Optimizer` that does the work.
-        loss_scale: "dynamic", a number (a fixed scale) or a `mixdown.LossScale`; of TensorFlow's own loss scales, the
-            values are taken over.
-        skip_limit: skips in a row after which `LossScaleError` is raised; None to be warned once at 50. In a graph
-            TensorFlow delivers the error as an `UnknownError` with its text. A step compiled by XLA cannot raise it:
-            the error then comes when `fit` ends, or from the next call of `check_skips` or `apply_gradients` from
-            Python.
-
-    Raises:
-        WrongTypeError: `inner_optimizer` is not a new-style tf_keras optimizer.
-        ValueError: it scales the loss already, or another loss-scale optimizer wraps it.
+    The arguments are those of `mixdown.LossScaleOptimizer`, with a `tf_keras.optimizers.Optimizer` inside.
     """
 
     __module__ = "mixdown.tf_keras"  # saved files name it: loading one without it leads to the module to import

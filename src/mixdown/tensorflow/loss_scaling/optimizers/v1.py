@@ -20,7 +20,7 @@ from mixdown.tensorflow.loss_scaling.gradients import (
 )
 from mixdown.tensorflow.loss_scaling.loss_scale import LossScale, get
 from mixdown.tensorflow.loss_scaling.optimizers.scaled_optimizer import ScaledOptimizer, apply_or_skip
-from mixdown.tensorflow.loss_scaling.weights import home
+from mixdown.tensorflow.loss_scaling.step_counters import home
 from mixdown.tensorflow.runtime.private import V1LossScaleOptimizer
 
 Optimizer: Any = tf.compat.v1.train.Optimizer
@@ -147,7 +147,9 @@ class MixedPrecisionLossScaleOptimizer(ScaledOptimizer, Optimizer):
         """
         refuse_cross_replica("apply_gradients()")
         pairs = [(concrete(gradient), variable) for gradient, variable in grads_and_vars]
-        refuse_without_gradients(pairs)
+        if all(gradient is None for gradient, _ in pairs):  # before the step is counted
+            names = ", ".join(variable.name for _, variable in pairs) or "no variables given"
+            raise ValueError(f"No gradients provided for any variable: {names}. Does the loss depend on them?")
         self.usage.note_applied(UNSCALED)
         checked = summable([gradient for gradient, _ in pairs])
         replica = tf.distribute.get_replica_context()
@@ -233,10 +235,3 @@ def refuse_unless_variables(var_list: Any) -> None:
                 f"var_list must hold tf.Variable objects, got {each!r} of type {type(each).__name__}. For gradients "
                 "with respect to other tensors, call compute_gradients."
             )
-
-
-def refuse_without_gradients(pairs: Pairs) -> None:
-    """Refuse a step that has nothing to apply, before it is counted."""
-    if all(gradient is None for gradient, _ in pairs):
-        names = ", ".join(variable.name for _, variable in pairs) or "no variables given"
-        raise ValueError(f"No gradients provided for any variable: {names}. Does the loss depend on them?")
