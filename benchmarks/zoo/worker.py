@@ -50,7 +50,7 @@ def one_run(program: Program, dtype: str, *, compiled: bool, seed: int) -> dict[
 
     import mixdown  # noqa: PLC0415 - the same
     from mixdown.tensorflow.calls import active_policy, tracing_time  # noqa: PLC0415 - the same
-    from mixdown.tensorflow.loss_scaling.scaler_reports import scaler_reports  # noqa: PLC0415 - the same
+    from mixdown.tensorflow.explaining.process_report import scaler_reports  # noqa: PLC0415 - the same
 
     keras = import_module("keras" if program.environment == KERAS_3 else "tf_keras")
     function = getattr(import_module(f"benchmarks.zoo.{program.module}"), program.function)  # may draw random numbers

@@ -6,7 +6,6 @@ A new command is a module with a `COMMAND`, and one entry in `COMMANDS`.
 import argparse
 import re
 import sys
-from typing import NoReturn
 
 from mixdown import __version__
 from mixdown.cli import convert, demo, diff, doctor, explain, run, tune
@@ -44,8 +43,10 @@ def main(arguments: list[str] | None = None) -> int:
         hint = suggestion(given[0], COMMANDS)
         _parser().error(f"invalid choice: {given[0]!r}{hint}: choose from {', '.join(COMMANDS)}.")
     options, unknown = _parser().parse_known_args(given)
-    if unknown:
-        _refuse_unknown(options.parser, unknown)
+    if unknown:  # as argparse refuses them, and which option is probably meant
+        known = re.findall(r"--[\w-]+", options.parser.format_usage())
+        misspelt = next((each.partition("=")[0] for each in unknown if each.startswith("-")), "")
+        options.parser.error(f"unrecognized arguments: {' '.join(unknown)}{suggestion(misspelt, known)}")
     try:
         return int(options.run(options))
     except MixdownError as error:
@@ -66,10 +67,3 @@ def _parser() -> argparse.ArgumentParser:
         command.add_arguments(own)
         own.set_defaults(run=command.run, parser=own)
     return parser
-
-
-def _refuse_unknown(parser: argparse.ArgumentParser, unknown: list[str]) -> NoReturn:
-    """Refuse arguments that a command does not know, as `argparse` does, and say which option is probably meant."""
-    known = re.findall(r"--[\w-]+", parser.format_usage())
-    misspelt = next((each.partition("=")[0] for each in unknown if each.startswith("-")), "")
-    parser.error(f"unrecognized arguments: {' '.join(unknown)}{suggestion(misspelt, known)}")

@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mixdown.numerics.tensors import TensorRow, aligned, named, short
+from mixdown.numerics.tally import TensorRow, aligned, named, short
 from mixdown.untrusted.escaped import escaped
 from mixdown.untrusted.typed import read_document
 

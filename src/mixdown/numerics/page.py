@@ -10,8 +10,7 @@ from html import escape
 from math import log2
 
 from mixdown.numerics.scale import ScaleAdvice
-from mixdown.numerics.tally import LOSSES, MeasuredTensor, Tally
-from mixdown.numerics.tensors import percent
+from mixdown.numerics.tally import LOSSES, MeasuredTensor, Tally, percent
 from mixdown.rules.formats import FORMATS
 
 LEFTMOST, RIGHTMOST = -50, 24

@@ -10,8 +10,7 @@ from typing import Self
 from mixdown.errors import MixdownError
 from mixdown.numerics.page import statistics_page
 from mixdown.numerics.scale import ScaleAdvice, advise
-from mixdown.numerics.tally import LOSSES, MeasuredTensor
-from mixdown.numerics.tensors import aligned, named, short
+from mixdown.numerics.tally import LOSSES, MeasuredTensor, aligned, named, short
 from mixdown.rules.formats import FORMATS
 from mixdown.untrusted.escaped import escaped
 from mixdown.untrusted.typed import read_document

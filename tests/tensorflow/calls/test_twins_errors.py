@@ -14,8 +14,8 @@ from tests.tensorflow.calls.twins_probe import ON_CPU, executed
 
 import mixdown
 from mixdown.errors import GraphError
-from mixdown.tensorflow.calls.error_names import name_originals
 from mixdown.tensorflow.reading.read import read
+from mixdown.tensorflow.runtime.source_lines import name_originals
 from mixdown.tensorflow.writing import known_plans
 
 X = tf.ones((2, 2))

@@ -4,8 +4,7 @@ The doors are `scaled`, which wraps an optax transformation, and `value_and_grad
 `LossScale` is the state of both; a loop without optax moves it itself.
 """
 
-from mixdown.jax.loss_scaling.gradients import all_finite
-from mixdown.jax.loss_scaling.loss_scale import JaxLossScale, loss_scale_in
+from mixdown.jax.loss_scaling.loss_scale import JaxLossScale, all_finite, loss_scale_in
 from mixdown.jax.loss_scaling.transformation import ScaledState, scaled, value_and_grad
 
 LossScale = JaxLossScale

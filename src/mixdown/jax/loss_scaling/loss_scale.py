@@ -2,8 +2,13 @@
 
 Every array in it is a leaf: it is jitted, donated, scanned over, sharded, saved by orbax and pickled like any other
 state. The law and the names of the gradients are static.
+
+`all_finite`, `codes` and `unscaled` take a pytree of any float dtypes. Under jit over sharded arrays (GSPMD) a
+reduction runs over all shards by itself. Inside `shard_map` or `pmap` a program sees its own shard only: there
+`axis_name` says over which axes the shards must agree.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Self
@@ -11,11 +16,13 @@ from typing import Any, Self
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
-from mixdown.jax.loss_scaling.gradients import AxisName, all_finite, codes, unscaled
 from mixdown.scaling import NEVER, CountProperties, Law, SkipLimit, State, StepCounts, StepRecord, after, counted, start
 from mixdown.scaling.machine import law_of
 from mixdown.scaling.step_counters import KEPT, LOG_SHAPE, MOST_NAMED, NO_VARIABLE, row_of, skipped_steps_of
+
+AxisName = str | Sequence[str] | None
 
 
 @partial(
@@ -98,7 +105,7 @@ class JaxLossScale(CountProperties):
         """
         finite = all_finite(gradients, axis_name)
         size = len(jax.tree.leaves(gradients))
-        found = jax.lax.cond(finite, lambda: jnp.zeros([size], jnp.int32), lambda: codes(gradients, axis_name))
+        found = lax.cond(finite, lambda: jnp.zeros([size], jnp.int32), lambda: codes(gradients, axis_name))
         return self.moved(finite, found), finite
 
     def moved(self, finite: Any, found: jax.Array) -> Self:
@@ -179,3 +186,53 @@ def log_entries(found: jax.Array) -> jax.Array:
 def read(value: Any) -> Any:
     """A scalar as a Python number; of an array, its first one. A tracer stays what it is."""
     return value if isinstance(value, jax.core.Tracer) else np.asarray(value).reshape(-1)[0].item()
+
+
+def all_finite(tree: Any, axis_name: AxisName = None) -> jax.Array:
+    """Whether no number of a pytree is Inf or NaN; True if it holds no floats at all.
+
+    Args:
+        tree: the gradients, or anything else; what is not a float is passed over.
+        axis_name: inside `shard_map` or `pmap`, the mesh axes over which all shards must be finite.
+
+    Returns:
+        A scalar bool array.
+    """
+    each = [jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(tree) if is_float(leaf)]
+    finite = jnp.stack(each).all() if each else jnp.bool_(True)  # noqa: FBT003 - how a constant is made
+    return finite if axis_name is None else lax.pmin(finite.astype(jnp.int32), axis_name) == 1
+
+
+def codes(tree: Any, axis_name: AxisName = None) -> jax.Array:
+    """An int32 per leaf: 0 finite, 1 holds Inf, 2 holds NaN, 3 holds both, on any shard."""
+    leaves = jax.tree.leaves(tree)
+    if not leaves:
+        return jnp.zeros([0], jnp.int32)
+    found = jnp.stack([_found(leaf) for leaf in leaves]).astype(jnp.int32)
+    if axis_name is not None:
+        found = lax.pmax(found, axis_name)
+    return found[:, 0] + 2 * found[:, 1]
+
+
+def _found(leaf: Any) -> jax.Array:
+    """Whether a leaf holds Inf, and whether it holds NaN."""
+    if not is_float(leaf):
+        return jnp.zeros([2], bool)
+    return jnp.stack([jnp.isinf(leaf).any(), jnp.isnan(leaf).any()])
+
+
+def unscaled(tree: Any, scale: jax.Array) -> Any:
+    """The gradients over the scale, divided in float32 at least, each in its own dtype."""
+    return jax.tree.map(lambda leaf: _divided(leaf, scale) if is_float(leaf) else leaf, tree)
+
+
+def _divided(leaf: Any, scale: jax.Array) -> jax.Array:
+    # Divided, not multiplied by 1/scale: 1/2**127 is subnormal and flushed to 0. In float32 at least: a scale above
+    # 65504 is inf in float16.
+    wide = jnp.promote_types(leaf.dtype, jnp.float32)
+    return (leaf.astype(wide) / scale.astype(wide)).astype(leaf.dtype)
+
+
+def is_float(leaf: Any) -> bool:
+    """Whether a leaf holds floats or complex numbers."""
+    return jnp.issubdtype(getattr(leaf, "dtype", type(leaf)), jnp.inexact)

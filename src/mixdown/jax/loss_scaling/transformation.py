@@ -9,8 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from mixdown.jax.loss_scaling.gradients import AxisName
-from mixdown.jax.loss_scaling.loss_scale import JaxLossScale, loss_scale_in
+from mixdown.jax.loss_scaling.loss_scale import AxisName, JaxLossScale, loss_scale_in
 
 NOTHING = -0.0
 """An update that changes no bit of a parameter: -0.0 + 0.0 is 0.0, but x + -0.0 is always x."""

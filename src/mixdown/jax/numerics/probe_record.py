@@ -64,20 +64,12 @@ def not_finite(summaries: Sequence[jax.Array]) -> jax.Array:
     return jnp.bool_(False) if not summaries else (jnp.stack(list(summaries))[:, 2:] > 0).any()  # noqa: FBT003
 
 
-class ObservedEquation(NamedTuple):
-    """What one equation did."""
-
-    site: int
-    bad: Any
-    numbers: Any
-
-
 class Frame:
     """Equations that run one after the other, in a round of a loop and on the axes of a `shard_map`; what they did."""
 
     def __init__(self, finding: ProbeRecord, round: Any = 0, axes: tuple[str, ...] = ()) -> None:  # noqa: A002 - of a loop
         self.finding, self.round, self.axes = finding, round, axes
-        self._observed: list[ObservedEquation] = []
+        self._observed: list[tuple[int, Any, Any]] = []  # an equation, whether it is bad, and its numbers
         self._summaries: dict[int, tuple[Any, Any]] = {}  # by the identity of a value, which is kept with it
 
     def summary(self, value: Any) -> Any:
@@ -100,7 +92,7 @@ class Frame:
             return
         sound = ~not_finite(read)
         bad = (sound if agreed is None else agreed(sound)) & not_finite(made)
-        self._observed.append(ObservedEquation(site, bad, _table(read, made)))
+        self._observed.append((site, bad, _table(read, made)))
 
     def settle(self) -> ProbeRecord:
         """The finding with all that was observed so far."""
@@ -117,17 +109,17 @@ def _table(read: Sequence[Any], made: Sequence[Any]) -> jax.Array:
     return jnp.stack([row for half in halves for row in (half + [blank] * (MOST_PORTS - len(half)))])
 
 
-def _with(finding: ProbeRecord, observed: Sequence[ObservedEquation], round: Any) -> ProbeRecord:  # noqa: A002 - of a loop
-    numbers = jnp.array([each.site for each in observed], jnp.int32)
-    bad = jnp.stack([each.bad for each in observed])
+def _with(finding: ProbeRecord, observed: Sequence[tuple[int, Any, Any]], round: Any) -> ProbeRecord:  # noqa: A002 - of a loop
+    sites, bads, numbers = zip(*observed, strict=True)
+    equations, bad = jnp.array(sites, jnp.int32), jnp.stack(bads)
     at = jnp.argmax(bad)
     new = First(
-        site=jnp.where(bad.any(), numbers[at], NOTHING),
+        site=jnp.where(bad.any(), equations[at], NOTHING),
         when=finding.clock + at.astype(jnp.int32),
         round=jnp.asarray(round, jnp.int32),
-        numbers=jnp.stack([each.numbers for each in observed])[at],
+        numbers=jnp.stack(numbers)[at],
     )
-    return ProbeRecord(_first(finding.first, new), finding.seen.at[numbers].max(bad), finding.clock + len(observed))
+    return ProbeRecord(_first(finding.first, new), finding.seen.at[equations].max(bad), finding.clock + len(observed))
 
 
 def _first(before: First, new: First) -> First:

@@ -15,9 +15,9 @@ import tensorflow as tf
 
 from mixdown.core import Policy
 from mixdown.tensorflow.calls import active_policy
-from mixdown.tensorflow.calls.error_names import name_originals
 from mixdown.tensorflow.calls.twins import Twin
 from mixdown.tensorflow.runtime.private import Context, OpError, eager_mode
+from mixdown.tensorflow.runtime.source_lines import name_originals
 
 _MARK = "_mixdown_original"
 

@@ -9,6 +9,7 @@ listed among the others.
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,13 +40,14 @@ class Findings(NamedTuple):
 
 def find_cause(executions: Sequence[Execution]) -> Findings:
     """The cause to report, and the other ones; if no op is a cause, the value that came in non-finite and spread."""
-    order = _Order(executions)
-    causes = sorted((cause for each in executions for cause in _made(each)), key=order.key)
+    counts = Counter((each.call, each.function.number) for each in executions)
+    order = partial(_place, counts)
+    causes = sorted((cause for each in executions for cause in _made(each)), key=order)
     if causes:
         first = next((cause for cause in causes if _spreads(cause)), causes[0])
         names = dict.fromkeys(cause.node for cause in causes)
         return Findings(first, came_in=False, others=tuple(name for name in names if name != first.node))
-    sources = sorted((source for each in executions for source in _came_in(each)), key=order.key)
+    sources = sorted((source for each in executions for source in _came_in(each)), key=order)
     spreading = next((source for source in sources if _spreads(source)), None)
     return Findings(spreading, came_in=spreading is not None, others=())
 
@@ -89,25 +91,22 @@ def _spreads(cause: Cause) -> bool:
     return False
 
 
-class _Order:
-    """The order in which things happened, as far as the records show it."""
+def _place(counts: Counter[tuple[int, int]], cause: Cause) -> tuple[int, ...]:
+    """When a cause happened, as far as the records show it, of which there are so many per call and function.
 
-    def __init__(self, executions: Sequence[Execution]) -> None:
-        self._counts = Counter((execution.call, execution.function.number) for execution in executions)
-
-    def key(self, cause: Cause) -> tuple[int, ...]:
-        """The call, then from the outside in: iteration and place of each function on the way, down to the node."""
-        execution, node = cause
-        number, ordinal = execution.function.number, execution.ordinal
-        path: list[int] = []
-        while True:
-            path[:0] = [ordinal, execution.tree.functions[number].order.get(node, -1)]
-            caller = execution.tree.callers.get(number)
-            if number == 0 or caller is None:
-                return (execution.call, *path)
-            # Executions of a function are spread evenly over those of its caller, which is so for equal iterations.
-            runs, outer = self._counts[execution.call, number], self._counts.get((execution.call, caller[0]), 1)
-            (number, node), ordinal = caller, ordinal * outer // runs
+    That is its call, then from the outside in: iteration and place of each function on the way, down to the node.
+    """
+    execution, node = cause
+    number, ordinal = execution.function.number, execution.ordinal
+    path: list[int] = []
+    while True:
+        path[:0] = [ordinal, execution.tree.functions[number].order.get(node, -1)]
+        caller = execution.tree.callers.get(number)
+        if number == 0 or caller is None:
+            return (execution.call, *path)
+        # Executions of a function are spread evenly over those of its caller, which is so for equal iterations.
+        runs, outer = counts[execution.call, number], counts.get((execution.call, caller[0]), 1)
+        (number, node), ordinal = caller, ordinal * outer // runs
 
 
 def in_float32(node: Any, values: Sequence[Any], library: Mapping[str, Any]) -> list[Any] | None:

@@ -55,16 +55,12 @@ NO_LARGER = kinds("All Any ExpandDims Max Mean Min Prod Reshape ReverseV2 Slice 
 JOINING = kinds("Concat ConcatV2 Pack")
 
 
-class Folding(NamedTuple):
-    """Which nodes of a body may be run while shapes are inferred."""
+def folding(wired: WiredBody, within: Iterable[int]) -> tuple[set[int], dict[int, Bound]]:
+    """Some nodes that may not be run, and those that may, for they compute something small from constants and shapes.
 
-    forbidden: set[int]  # may not; without the nodes that depend on one of them, which cannot be run either
-    bounds: dict[int, Bound]  # may, with the size of their outputs
-
-
-def folding(wired: WiredBody, within: Iterable[int]) -> Folding:
-    """Find out which of some nodes may be run: those that compute something small from constants and shapes."""
-    out = Folding(set(), {})
+    Of the former those are left out that depend on another one, and so cannot be run either.
+    """
+    forbidden, bounds = set[int](), dict[int, Bound]()
     ops = {index: wired.body.nodes[index].op for index in within}
     waiting = {index: len(wired.inputs[index]) for index in ops}
     readers: dict[int, list[int]] = defaultdict(list)  # per node; one that reads it twice is listed twice
@@ -73,16 +69,16 @@ def folding(wired: WiredBody, within: Iterable[int]) -> Folding:
             readers[maker].append(index)
     queue = [index for index, op in ops.items() if op == "Const" or op in SHAPES]
     for index in queue:
-        bound = _bound(wired, index, out.bounds)
+        bound = _bound(wired, index, bounds)
         if bound is None or bound.elements > MOST:
-            out.forbidden.add(index)
+            forbidden.add(index)
             continue
-        out.bounds[index] = bound
+        bounds[index] = bound
         for reader in readers[index]:
             waiting[reader] -= 1
             if not waiting[reader] and ops[reader] not in SHAPES:
                 queue.append(reader)
-    return out
+    return forbidden, bounds
 
 
 def _bound(wired: WiredBody, index: int, bounds: dict[int, Bound]) -> Bound | None:
@@ -182,11 +178,8 @@ UNKNOWN = "mixdown/unknown_"
 """The names of the placeholders begin with this."""
 
 
-class ShapeInput(NamedTuple):
-    """One input of one node."""
-
-    node: int
-    position: int
+ShapeInput = tuple[int, int]
+"""A node, and the position of one of its inputs."""
 
 
 def maybe_long(wired: WiredBody, within: Iterable[int], bounds: Mapping[int, Bound]) -> dict[ShapeInput, Source]:
@@ -197,7 +190,7 @@ def maybe_long(wired: WiredBody, within: Iterable[int], bounds: Mapping[int, Bou
         first = (0,) if kind.startswith(RANDOM) and not kind.endswith(SEEDS) else ()
         for position in POSITIONS.get(kind, first):
             if position < len(sources) and not _is_short(wired, sources[position][0], bounds):
-                found[ShapeInput(index, position)] = sources[position]
+                found[index, position] = sources[position]
     return found
 
 

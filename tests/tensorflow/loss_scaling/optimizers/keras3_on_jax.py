@@ -13,7 +13,7 @@ from keras import ops
 from tests.tensorflow.loss_scaling.optimizers.keras3_training import NAMES, adam, compiled, contents, fit, wrapped
 
 import mixdown
-from mixdown.tensorflow.loss_scaling.scaler_reports import scaler_reports
+from mixdown.tensorflow.explaining.process_report import scaler_reports
 
 
 def main() -> None:

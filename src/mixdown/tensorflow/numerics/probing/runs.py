@@ -20,12 +20,12 @@ from mixdown.errors import MixdownError
 from mixdown.messages import warn
 from mixdown.tensorflow.calls import active_policy
 from mixdown.tensorflow.calls.call_hook import ObservedCall, observed
-from mixdown.tensorflow.calls.error_names import name_originals
 from mixdown.tensorflow.install import install
 from mixdown.tensorflow.machine.devices import device_type, machine_default
-from mixdown.tensorflow.numerics.probing.channel import Channel
+from mixdown.tensorflow.numerics.probing.probed_function import Channel
 from mixdown.tensorflow.numerics.probing.trees import ProbedTree, copy_tree
 from mixdown.tensorflow.runtime.private import EagerTensor, FunctionCallOptions
+from mixdown.tensorflow.runtime.source_lines import name_originals
 
 
 class Probe(Protocol):

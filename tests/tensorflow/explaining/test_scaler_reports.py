@@ -13,7 +13,7 @@ import mixdown
 from mixdown import messages
 from mixdown.reports.model import ScalerReport, Skip
 from mixdown.scaling import live_optimizers
-from mixdown.tensorflow.loss_scaling import scaler_reports as told
+from mixdown.tensorflow.explaining import process_report as told
 
 NAN, INF = float("nan"), float("inf")
 STEPS, BAD = 40, {3: (1.0, NAN), 4: (-INF, 1.0), 17: (INF, NAN), 39: (NAN, NAN)}
