@@ -20,13 +20,7 @@ LIBRARIES = ("mixdown", "tensorflow", "keras", "tf_keras", "jax", "flax", "equin
 """Packages whose frames are not the user's own code."""
 
 VARIABLE = "MIXDOWN_LOG"
-LEVELS = {
-    "off": logging.CRITICAL + 1,
-    "error": logging.ERROR,
-    "warning": logging.WARNING,
-    "info": logging.INFO,
-    "debug": logging.DEBUG,
-}
+LEVELS = {"off": logging.CRITICAL + 1} | {n: getattr(logging, n.upper()) for n in ("error", "warning", "info", "debug")}
 
 _given: dict[str, None] = {}
 

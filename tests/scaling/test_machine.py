@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mixdown.scaling import Law, State, Where, after, start
-from mixdown.scaling.machine import LARGEST_SCALE
+from mixdown.scaling import Law, State, after, start
+from mixdown.scaling.machine import LARGEST_SCALE, Where
 
 MULTIPLIERS = [2.0, 3.0, 1.5, 10.0]
 

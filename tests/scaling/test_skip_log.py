@@ -3,8 +3,17 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mixdown.scaling import NEVER, SkippedStep
-from mixdown.scaling.step_counters import HEAD, KEPT, LOG_SHAPE, NO_VARIABLE, offenders, row_of, skipped_steps_of
+from mixdown.scaling.step_counters import (
+    HEAD,
+    KEPT,
+    LOG_SHAPE,
+    NEVER,
+    NO_VARIABLE,
+    SkippedStep,
+    offenders,
+    row_of,
+    skipped_steps_of,
+)
 
 NAMES = [f"v{number}" for number in range(9)]
 

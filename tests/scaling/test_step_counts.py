@@ -5,7 +5,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mixdown.scaling import NEVER, StepCounts, counted
+from mixdown.scaling import StepCounts, counted
+from mixdown.scaling.step_counters import NEVER
 
 stories = st.lists(st.booleans(), max_size=60)
 

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mixdown.scaling import Law, SkippedStep, State, StepRecord, after, timeline
+from mixdown.scaling import Law, State, StepRecord, after
 from mixdown.scaling.machine import LARGEST_SCALE
-from mixdown.scaling.step_record import Timeline
+from mixdown.scaling.step_counters import SkippedStep
+from mixdown.scaling.step_record import Timeline, timeline
 
 FLOATS = st.floats(2.0**-126, LARGEST_SCALE)
 stories = st.text("gb", max_size=60) | st.text("gggggb", max_size=60)

@@ -1,6 +1,6 @@
 """The command line, one module a command. In come arguments; out come text, files and an exit code: `main`.
 
-A new command is a module with a `COMMAND`, and one entry in `COMMANDS`.
+A new command is a module of its name with a `COMMAND`, and one entry in `MODULES`.
 """
 
 import argparse
@@ -14,15 +14,8 @@ from mixdown.errors import MixdownError
 from mixdown.rules.spellings import suggestion
 from mixdown.untrusted.escaped import escaped
 
-COMMANDS = {
-    "demo": demo.COMMAND,
-    "run": run.COMMAND,
-    "convert": convert.COMMAND,
-    "explain": explain.COMMAND,
-    "diff": diff.COMMAND,
-    "doctor": doctor.COMMAND,
-    "tune": tune.COMMAND,
-}
+MODULES = (demo, run, convert, explain, diff, doctor, tune)
+COMMANDS = {module.__name__.rpartition(".")[2]: module.COMMAND for module in MODULES}
 
 EXAMPLES = """examples:
   mixdown demo

@@ -17,7 +17,7 @@ from mixdown.jax.warnings import idle_warning
 from mixdown.reports import Facts, Report, graph_report
 from mixdown.reports.model import GraphReport, ScalerReport, omission
 from mixdown.rules.spellings import EVERY_DEVICE
-from mixdown.scaling.live_optimizers import readable_records
+from mixdown.scaling.step_record import readable_records
 
 AS_IF = (
     "As if all devices took part: no policy was given and none is in force. Pass policy=mixdown.Policy(rules='jax') to "

@@ -10,9 +10,9 @@ from typing import Any
 import keras
 from keras import ops
 
-from mixdown.scaling import CountProperties, Law, Offenders, SkippedStep, State, StepCounts, StepRecord, Where
-from mixdown.scaling.machine import after, start
-from mixdown.scaling.step_counters import KEPT, LOG_SHAPE, NEVER, counted, row_of, skipped_steps_of
+from mixdown.scaling import CountProperties, Law, State, StepCounts, StepRecord, after, counted, start
+from mixdown.scaling.machine import Where
+from mixdown.scaling.step_counters import KEPT, LOG_SHAPE, NEVER, Offenders, SkippedStep, row_of, skipped_steps_of
 
 
 class Keras3Counters(CountProperties):

@@ -15,8 +15,8 @@ import keras
 from mixdown.errors import WrongTypeError
 from mixdown.keras3.counters import Keras3Counters
 from mixdown.scaling import Law, SkipLimit
-from mixdown.scaling.live_optimizers import remember
 from mixdown.scaling.misuse import UNDIVIDED, Usage
+from mixdown.scaling.step_record import remember
 
 BACKENDS = {"tensorflow": "mixdown.tensorflow.loss_scaling.optimizers.keras3_tensorflow"}
 """Backend of Keras -> the module that takes a step on it; on all others state is passed around, by `functional`."""

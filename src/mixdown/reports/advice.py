@@ -4,7 +4,7 @@ The rule is that of the documentation: batch sizes, input and output sizes and n
 two below 256, and multiples of 8 above. A host finds these sizes with `matmul`, `einsum` and `convolution`.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from math import prod
 from typing import NamedTuple
 
@@ -55,7 +55,9 @@ def advise(names: Sequence[str], products: Iterable[Product]) -> tuple[Advice, .
     for product in sorted(products, key=lambda product: (is_backward(names[product.op]), product.op)):
         name = names[product.op]
         layer = owners[product.op] or name
-        for dimension, size in _bad(product):
+        for dimension, size in product.dimensions:
+            if size is None or size <= 0 or is_good(size):
+                continue
             known = [key for key in found if (key[0], key[2]) == (layer, size)] if is_backward(name) else []
             for key in known or [(layer, dimension, size)]:
                 found.setdefault(key, []).append(name)
@@ -63,12 +65,6 @@ def advise(names: Sequence[str], products: Iterable[Product]) -> tuple[Advice, .
         Advice(layer, dimension, size, better_size(dimension, size), tuple(dict.fromkeys(ops)))
         for (layer, dimension, size), ops in found.items()
     )
-
-
-def _bad(product: Product) -> Iterator[tuple[str, int]]:
-    for dimension, size in product.dimensions:
-        if size is not None and size > 0 and not is_good(size):
-            yield dimension, size
 
 
 def matmul(left: Shape, right: Shape, *, flip_left: bool = False, flip_right: bool = False) -> Dimensions:

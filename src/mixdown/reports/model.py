@@ -138,15 +138,14 @@ class GraphReport:
 
     def _per_op(self) -> list[Totals]:
         """Per op, itself and the casts of its outputs."""
-        out = [self._of_op(op) for op in self.ops]
+        out = []
+        for op in self.ops:
+            low = [site.dtype == self.low for site in op.sites]
+            low_flops = op.flops if low and low[0] else 0
+            out.append(Totals(1, int(any(low)), flops=op.flops, low_flops=low_flops, float32_bytes=op.bytes))
         for cast in self.casts:
             out[cast.op] += Totals(casts=1, bytes=cast.bytes or 0, unsized_casts=int(cast.bytes is None))
         return out
-
-    def _of_op(self, op: OpRow) -> Totals:
-        low = [site.dtype == self.low for site in op.sites]
-        low_flops = op.flops if low and low[0] else 0
-        return Totals(1, int(any(low)), flops=op.flops, low_flops=low_flops, float32_bytes=op.bytes)
 
 
 @dataclass(frozen=True)

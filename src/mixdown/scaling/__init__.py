@@ -4,23 +4,8 @@ The doors are `after`, which moves the scale after a step, and `counted`, which 
 numbers in its own weights and reads them back as a `StepRecord`; `SkipLimit` raises or warns about many skips in a row.
 """
 
-from mixdown.scaling.machine import Law, State, Where, after, start
-from mixdown.scaling.step_counters import NEVER, CountProperties, Offenders, SkipLimit, SkippedStep, StepCounts, counted
-from mixdown.scaling.step_record import StepRecord, timeline
+from mixdown.scaling.machine import Law, State, after, start
+from mixdown.scaling.step_counters import CountProperties, SkipLimit, StepCounts, counted
+from mixdown.scaling.step_record import StepRecord
 
-__all__ = [
-    "NEVER",
-    "CountProperties",
-    "Law",
-    "Offenders",
-    "SkipLimit",
-    "SkippedStep",
-    "State",
-    "StepCounts",
-    "StepRecord",
-    "Where",
-    "after",
-    "counted",
-    "start",
-    "timeline",
-]
+__all__ = ["CountProperties", "Law", "SkipLimit", "State", "StepCounts", "StepRecord", "after", "counted", "start"]

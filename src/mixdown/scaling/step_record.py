@@ -2,17 +2,24 @@
 
 Between two skips all steps were good, and the state machine determines what becomes of the scale: so `timeline` runs
 the machine again, but from one growth to the next instead of step by step. A million steps take no time.
+
+The optimizers of this process that have such a record are known here, held weakly: `remember` and `alive`.
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import count
 from struct import pack, unpack
 from typing import Any, NamedTuple, Self
+from weakref import WeakValueDictionary
 
 from mixdown.scaling.machine import Law, State, after, grown, start
 from mixdown.scaling.step_counters import Offenders, SkippedStep
 
 Timeline = tuple[tuple[int, float], ...]  # (the step from which on, the scale), in the order of steps
 Moment = tuple[int, State]  # the number of the next step, and the state before it
+
+_alive: WeakValueDictionary[int, Any] = WeakValueDictionary()
+_numbers = count()
 
 
 class StepRecord(NamedTuple):
@@ -121,3 +128,26 @@ def rounded(value: float) -> float:
     """The nearest float32, as a plain float; inf beyond the largest."""
     (nearest,) = unpack("f", pack("f", value))
     return float(nearest)
+
+
+def remember(optimizer: object) -> None:
+    """Report this optimizer as long as it lives."""
+    _alive[next(_numbers)] = optimizer
+
+
+def alive() -> list[Any]:
+    """The optimizers that still live, in the order in which they were made."""
+    return list(_alive.values())
+
+
+def readable_records() -> Iterator[tuple[str, StepRecord]]:
+    """The names and records of those that have one set of counters which can be read now, as with Keras 3."""
+    for optimizer in alive():
+        if getattr(optimizer, "may_be_read", False):
+            yield name_of(optimizer), optimizer.account()
+
+
+def name_of(optimizer: Any) -> str:  # noqa: ANN401 - of any library
+    """The name of the optimizer inside."""
+    inner = getattr(optimizer, "inner_optimizer", None)
+    return str(optimizer.get_name() if inner is None else getattr(inner, "name", None) or inner._name)  # noqa: SLF001 - v1

@@ -12,7 +12,7 @@ import tf_keras
 import mixdown
 from mixdown import messages
 from mixdown.reports.model import ScalerReport, Skip
-from mixdown.scaling import live_optimizers
+from mixdown.scaling import step_record
 from mixdown.tensorflow.explaining import process_report as told
 
 NAN, INF = float("nan"), float("inf")
@@ -24,7 +24,7 @@ Step = Callable[[Any, Any], Any]
 @pytest.fixture(autouse=True)
 def only_mine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Optimizers of other tests are not this one's."""
-    monkeypatch.setattr(live_optimizers, "_alive", type(live_optimizers._alive)())
+    monkeypatch.setattr(step_record, "_alive", type(step_record._alive)())
 
 
 def by_keras3(how: str) -> Step:

@@ -18,9 +18,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from mixdown.scaling import NEVER, CountProperties, Law, SkipLimit, State, StepCounts, StepRecord, after, counted, start
+from mixdown.scaling import CountProperties, Law, SkipLimit, State, StepCounts, StepRecord, after, counted, start
 from mixdown.scaling.machine import law_of
-from mixdown.scaling.step_counters import KEPT, LOG_SHAPE, MOST_NAMED, NO_VARIABLE, row_of, skipped_steps_of
+from mixdown.scaling.step_counters import KEPT, LOG_SHAPE, MOST_NAMED, NEVER, NO_VARIABLE, row_of, skipped_steps_of
 
 AxisName = str | Sequence[str] | None
 

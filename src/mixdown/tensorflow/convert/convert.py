@@ -19,6 +19,7 @@ from mixdown.errors import GraphError, MixdownError
 from mixdown.messages import warn
 from mixdown.reports import Report
 from mixdown.reports.build import graph_report
+from mixdown.reports.model import Totals
 from mixdown.tensorflow.convert import stored_values
 from mixdown.tensorflow.convert.body_editor import BodyEditor
 from mixdown.tensorflow.convert.meta_graph import note_new_kinds, rewrite_meta_graph
@@ -52,11 +53,9 @@ class Conversion:
     page: Path
 
     def __str__(self) -> str:
-        ops = sum(len(graph.ops) for graph in self.report.graphs)
-        low = sum(len(graph.low_ops) for graph in self.report.graphs)
-        casts = sum(len(graph.casts) for graph in self.report.graphs)
+        sums = sum((graph.totals for graph in self.report.graphs), Totals())
         stored = f"{len(self.low_variables)} variables and {self.low_constants} constants are stored in 16 bits."
-        return f"{low} of {ops} float32 ops run in 16 bits, with {casts} casts. {stored}"
+        return f"{sums.low_ops} of {sums.ops} float32 ops run in 16 bits, with {sums.casts} casts. {stored}"
 
 
 def convert_saved_model(

@@ -39,7 +39,7 @@ class Family:
     arguments: list[tuple[str, int]] = field(default_factory=list)  # of functions
     reads: list[Reader] = field(default_factory=list)
     writes: list[Reader] = field(default_factory=list)  # where they read the value
-    spoiled: bool = False  # used in a way that is not followed
+    spoiled: list[bool] = field(default_factory=list)  # True, for each use that is not followed
 
 
 class HandleFamilies:
@@ -67,10 +67,7 @@ class HandleFamilies:
         found: dict[int, Family] = {}
         for item, what, value in self._notes:
             family = found.setdefault(self._unions.find(self._number(item)), Family())
-            if what == "spoiled":
-                family.spoiled = True
-            else:
-                getattr(family, what).append(value)
+            getattr(family, what).append(value)
         for item, number in self._numbers.items():
             if isinstance(item, tuple) and item[0] in self.editors and item[1][0] < 0:
                 found.setdefault(self._unions.find(number), Family()).arguments.append((item[0], -1 - item[1][0]))

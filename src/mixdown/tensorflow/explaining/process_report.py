@@ -1,6 +1,6 @@
 """What was rewritten in this process so far, and what became of the loss scales: `report`.
 
-Optimizers register with `remember` of `mixdown.scaling.live_optimizers` and are held weakly: one that is gone is not
+Optimizers register with `remember` of `mixdown.scaling.step_record` and are held weakly: one that is gone is not
 reported.
 """
 
@@ -18,8 +18,7 @@ from mixdown.reports import Report
 from mixdown.reports.build import Facts, graph_report
 from mixdown.reports.model import GraphReport, ScalerReport, omission
 from mixdown.rules.layer_names import python_name
-from mixdown.scaling import StepRecord
-from mixdown.scaling.live_optimizers import alive, name_of
+from mixdown.scaling.step_record import StepRecord, alive, name_of
 from mixdown.tensorflow.calls import active_policy
 from mixdown.tensorflow.calls.twins import Twin
 from mixdown.tensorflow.machine.devices import versions
@@ -112,12 +111,7 @@ def _readable_records(optimizer: Any) -> Iterator[StepRecord]:
             with eager_mode():  # a graph may be the default one now
                 yield optimizer.account()
             continue
-        for session in _sessions_of(home):
+        found = [each for each in gc.get_objects() if issubclass(type(each), BaseSession)]  # TensorFlow has no list
+        for session in (each for each in found if not getattr(each, "_closed", True) and each.graph is home):
             with home.as_default(), suppress(tf.errors.OpError, RuntimeError):  # not initialised, or closed meanwhile
                 yield optimizer.account(session)
-
-
-def _sessions_of(graph: tf.Graph) -> list[Any]:
-    """The open sessions of a graph. TensorFlow keeps no list of them."""
-    found = [each for each in gc.get_objects() if issubclass(type(each), BaseSession)]
-    return [each for each in found if not getattr(each, "_closed", True) and each.graph is graph]

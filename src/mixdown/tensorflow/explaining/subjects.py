@@ -75,7 +75,9 @@ def planned_graphs(
         refuse_signatures(Path(target), tuple(signatures))
         target = loaded(Path(target), compiled=_are_batches(args))
     if keras_models.is_model(target):
-        traced = _traced_model(target, args, jit_compile=_compiles(target, machine, jit_compile=jit_compile))
+        if jit_compile is None and machine is not None:
+            jit_compile = keras_models.is_compiled_by_default(target)
+        traced = _traced_model(target, args, jit_compile=jit_compile)
         return [_plan_function(*traced, policy)._replace(is_model=True)]
     if jit_compile is not None:
         raise GraphError(
@@ -117,13 +119,6 @@ def _plan_graph(stored: StoredGraph, target: Any, policy: Policy) -> PlannedGrap
     if stored.debug_info is not None:
         facts = facts._replace(sources=source_lines.of_saved_model(rewrite.plan.graph, stored.debug_info))
     return PlannedGraph(stored.name, "graph", rewrite.plan, [rewrite.graph_def], facts, idle_overrides(rewrite))
-
-
-def _compiles(model: Any, machine: Machine | None, *, jit_compile: bool | None) -> bool | None:
-    """Whether XLA compiles a model: as is said, or as Keras decides on the machine; None leaves it as it is here."""
-    if jit_compile is None and machine is not None:
-        return keras_models.is_compiled_by_default(model)
-    return jit_compile
 
 
 def _traced_model(model: Any, args: Sequence[Any], *, jit_compile: bool | None) -> tuple[str, Any]:

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from mixdown.scaling import NEVER, CountProperties, SkipLimit, StepCounts, counted
-from mixdown.scaling.step_counters import HEAD, KEPT, LOG_SHAPE, MOST_NAMED, NO_VARIABLE, offenders, row_of
+from mixdown.scaling import CountProperties, SkipLimit, StepCounts, counted
+from mixdown.scaling.step_counters import KEPT, LOG_SHAPE, MOST_NAMED, NEVER, NO_VARIABLE, offenders, row_of
 from mixdown.tensorflow.loss_scaling.branching import either, in_xla, where
 from mixdown.tensorflow.runtime.private import Trackable
 
@@ -128,10 +128,6 @@ class StepCounters(CountProperties, Weighted):
         rings = {name: tf.tensor_scatter_nd_update(self.tensor(name), at, [row]) for name, row in new.items()}
         with tf.control_dependencies([each for each in (self.write(rings),) if each is not None]):
             return tf.identity(entries)
-
-    def latest_entries(self) -> tf.Tensor:
-        """The offenders of the latest skip as the log holds them."""
-        return self.tensor("skip_log")[row_of(self.tensor("skipped_steps")), HEAD:]
 
 
 def log_entries(numbers: Sequence[int], codes: tf.Tensor) -> tf.Tensor:

@@ -67,7 +67,9 @@ def calibration(
         judge = _Judge(counts, given, headroom, loss_scale)
         new = judge.rulings(promote=promote, decided={(each.kind, each.op) for each in rulings})
         rulings += new
-        policy = _with_rulings(policy, new)
+        known = {override.selector for override in policy.overrides}  # what these name stays as it is
+        rules = [rule_for(each.kind, each.op, each.verdict) for each in new]
+        policy = replace(policy, overrides=(*policy.overrides, *(each for each in rules if each.selector not in known)))
         if not new:
             break
     return Calibration(policy, tuple(rulings), judge.scale)
@@ -146,13 +148,6 @@ def _between_low_ops(plan: Plan) -> frozenset[int]:
     allowed, graph = plan.view.sites_of(Category.ALLOW), plan.graph
     after, before = (reached(allowed, beside.__getitem__) for beside in (graph.successors, graph.predecessors))
     return frozenset(after).intersection(before)
-
-
-def _with_rulings(policy: Policy, rulings: list[Ruling]) -> Policy:
-    """The policy with a rule for each op; an op the policy names in the same words already is left as it is."""
-    known = {override.selector for override in policy.overrides}
-    new = [rule_for(each.kind, each.op, each.verdict) for each in rulings]
-    return replace(policy, overrides=(*policy.overrides, *(each for each in new if each.selector not in known)))
 
 
 def rule_for(kind: str, op: str, verdict: Verdict) -> Override:

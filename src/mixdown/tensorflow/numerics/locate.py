@@ -17,7 +17,7 @@ from mixdown.rules.layer_names import layer_of
 from mixdown.tensorflow.calls import active_policy
 from mixdown.tensorflow.calls.call_hook import ObservedCall, observed
 from mixdown.tensorflow.install import install
-from mixdown.tensorflow.numerics.causes import Cause, find_cause, in_float32
+from mixdown.tensorflow.numerics.causes import find_cause, in_float32
 from mixdown.tensorflow.numerics.probing.health import Capture, Health, PortValues
 from mixdown.tensorflow.numerics.probing.probed_function import FLOATS, ProbedFunction
 from mixdown.tensorflow.numerics.probing.runs import Run, chosen_policy, kept
@@ -118,7 +118,8 @@ def _located(health: Health) -> Location | None:
     )
     if found.came_in:
         return location
-    capture = next((each for each in health.captures if _shows(each, found.first)), None)
+    captures = [each for each in health.captures if each.function is function and each.node == name]
+    capture = next((each for each in captures if all(_is_finite(value) for _, value in each.inputs)), None)
     return replace(
         location,
         inputs=_ranges(function, capture.inputs) if capture else (),
@@ -126,12 +127,6 @@ def _located(health: Health) -> Location | None:
         float32=False if cast else _overflows_in_float32(function.by_name[name], capture),
         iteration=found.first.execution.ordinal,
     )
-
-
-def _shows(capture: Capture, cause: Cause) -> bool:
-    """Whether a capture shows a cause making non-finite values of finite ones."""
-    same = capture.function is cause.execution.function and capture.node == cause.node
-    return same and all(_is_finite(value) for _, value in capture.inputs)
 
 
 def _overflows_in_float32(node: Any, capture: Capture | None) -> bool | None:

@@ -1,12 +1,13 @@
 """The shapes of one body's values, by the shape functions of this room; others are asked for. See `BodyShapes`."""
 
 from collections.abc import Callable
+from contextlib import suppress
 
 from mixdown.core.graph import Shape
 from mixdown.tensorflow.protos.wiring import Source, WiredBody
 from mixdown.tensorflow.shapes import image_shapes, move_shapes, shape_functions
 from mixdown.tensorflow.shapes.known_values import integers
-from mixdown.tensorflow.shapes.node_view import AskError, Dims, View
+from mixdown.tensorflow.shapes.shape_functions import AskError, Dims, View
 
 FUNCTIONS = {**shape_functions.FUNCTIONS, **move_shapes.FUNCTIONS, **image_shapes.FUNCTIONS}
 
@@ -42,9 +43,10 @@ class BodyShapes:
     def value(self, source: Source) -> Dims | None:
         """The integers in an output."""
         if source not in self._values and self._depth < DEEPEST:
-            self._values[source] = None  # should a loop lead back here
+            self._values[source] = None  # should a loop lead back here, or nothing be known
             self._depth += 1
-            self._values[source] = self._evaluated(source)
+            with suppress(AskError):
+                self._values[source] = integers(self._view(*source)) if source[0] >= 0 else None
             self._depth -= 1
         return self._values.get(source)
 
@@ -76,13 +78,6 @@ class BodyShapes:
             return function(self._view(node))
         except AskError:
             return ASK
-
-    def _evaluated(self, source: Source) -> Dims | None:
-        node, port = source
-        try:
-            return integers(self._view(node, port)) if node >= 0 else None
-        except AskError:
-            return None
 
     def _view(self, node: int, port: int = 0) -> View:
         return View(self._wired.body.nodes[node], self._wired.inputs[node], self.shape, self.value, port)

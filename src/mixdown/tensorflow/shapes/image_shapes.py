@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-from mixdown.tensorflow.shapes.node_view import Dims, View, need
-from mixdown.tensorflow.shapes.shape_functions import Function, Shapes, by_value, first_shape, merged
+from mixdown.tensorflow.shapes.shape_functions import Dims, Function, Shapes, View, by_value, first_shape, merged, need
 
 IMAGE = 4  # dimensions
 

@@ -11,7 +11,7 @@ from operator import add, floordiv, mod, mul, sub
 import numpy as np
 from tensorflow.core.framework import types_pb2
 
-from mixdown.tensorflow.shapes.node_view import Dims, View, need, whole
+from mixdown.tensorflow.shapes.shape_functions import Dims, View, need, whole
 
 MOST = 256
 """The largest number of elements of a value that is looked at: shapes, axes and paddings are smaller."""

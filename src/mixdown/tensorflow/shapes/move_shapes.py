@@ -4,8 +4,7 @@ from functools import reduce
 from math import prod
 
 from mixdown.tensorflow.shapes.known_values import integers
-from mixdown.tensorflow.shapes.node_view import View, need, whole
-from mixdown.tensorflow.shapes.shape_functions import Function, Shapes, merged
+from mixdown.tensorflow.shapes.shape_functions import Function, Shapes, View, merged, need, whole
 
 
 def _reshape(view: View) -> Shapes:

@@ -10,15 +10,14 @@ from typing import Any
 from mixdown.errors import WrongTypeError
 from mixdown.tensorflow.runtime.private import refuse_missing
 
+TF_KERAS = f"{__name__}.tf_keras"
+
 # The class all optimizers of a library descend from -> the module and the class of its wrapper. Comparing names imports
 # nothing; they are in the table of private names, too.
 HOMES = {
     "keras.src.optimizers.base_optimizer.BaseOptimizer": ("mixdown.keras3.optimizer", "Keras3LossScaleOptimizer"),
-    "tf_keras.src.optimizers.optimizer.Optimizer": (f"{__name__}.tf_keras", "TfKerasLossScaleOptimizer"),
-    "tf_keras.src.optimizers.legacy.optimizer_v2.OptimizerV2": (
-        f"{__name__}.tf_keras",
-        "TfKerasLegacyLossScaleOptimizer",
-    ),
+    "tf_keras.src.optimizers.optimizer.Optimizer": (TF_KERAS, "TfKerasLossScaleOptimizer"),
+    "tf_keras.src.optimizers.legacy.optimizer_v2.OptimizerV2": (TF_KERAS, "TfKerasLegacyLossScaleOptimizer"),
 }
 TF_V1 = "tensorflow.python.training.optimizer.Optimizer"
 WRAPPED = {

@@ -9,8 +9,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from mixdown.scaling import NEVER, CountProperties, SkipLimit, StepCounts, StepRecord
-from mixdown.scaling.step_counters import offenders, skipped_steps_of
+from mixdown.scaling import CountProperties, SkipLimit, StepCounts, StepRecord
+from mixdown.scaling.step_counters import HEAD, NEVER, offenders, row_of, skipped_steps_of
 from mixdown.tensorflow.loss_scaling.branching import either
 from mixdown.tensorflow.loss_scaling.gradients import agreed_codes
 from mixdown.tensorflow.loss_scaling.loss_scale import LossScale
@@ -45,7 +45,8 @@ class ScaledOptimizer(CountProperties):
 
         In graphs an int64 vector, which `account` translates.
         """
-        entries = self._loss_scale.latest_entries()
+        log, skipped = map(self._loss_scale.tensor, ("skip_log", "skipped_steps"))
+        entries = log[row_of(skipped), HEAD:]
         return offenders(entries.numpy(), list(self._names)) if tf.executing_eagerly() else entries
 
     def account(self, session: Any = None) -> StepRecord:

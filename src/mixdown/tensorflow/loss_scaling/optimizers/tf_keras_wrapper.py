@@ -15,8 +15,8 @@ import tf_keras
 from mixdown.errors import LossScaleWarning, WrongTypeError
 from mixdown.messages import warn
 from mixdown.scaling import SkipLimit
-from mixdown.scaling.live_optimizers import remember
 from mixdown.scaling.misuse import Usage
+from mixdown.scaling.step_record import remember
 from mixdown.tensorflow.loss_scaling.branching import in_xla
 from mixdown.tensorflow.loss_scaling.gradients import agreed_finite, first_of, refuse_cross_replica, scaled, unscaler
 from mixdown.tensorflow.loss_scaling.loss_scale import DynamicLossScale, FixedLossScale, get

@@ -7,8 +7,8 @@ import tensorflow as tf
 
 from mixdown.errors import WrongTypeError
 from mixdown.scaling import SkipLimit
-from mixdown.scaling.live_optimizers import remember
 from mixdown.scaling.misuse import UNSCALED, Usage
+from mixdown.scaling.step_record import remember
 from mixdown.tensorflow.loss_scaling.gradients import (
     agreed_finite,
     concrete,
