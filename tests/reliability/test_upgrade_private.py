@@ -177,8 +177,9 @@ def test_enabling_refuses_a_method_that_takes_something_else(monkeypatch: pytest
         install.install()
 
 
-def test_whoever_uses_a_missing_name_is_told_which() -> None:
-    gone = private.resolved(Private("tensorflow.python.gone:Thing", "a purpose"))
+def test_whoever_uses_a_missing_name_is_told_which(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(private.NAMES, "gone", Private("tensorflow.python.gone:Thing", "a purpose"))
+    gone = private.gone
     told = r"^TensorFlow \S+ has no tensorflow.python.gone.Thing \(a purpose\)\. mixdown was checked with"
     with pytest.raises(mixdown.MixdownError, match=told):
         gone()

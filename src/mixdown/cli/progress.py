@@ -3,7 +3,6 @@
 import sys
 from importlib.util import find_spec
 from threading import Lock, Timer
-from types import TracebackType
 from typing import Any, Self, TextIO
 
 from mixdown.untrusted.escaped import escaped
@@ -35,7 +34,7 @@ class Progress:
             self._timer.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self._timer.cancel()
         with self._lock:
             if self._bar is not None:

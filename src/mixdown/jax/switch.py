@@ -23,9 +23,7 @@ def enable(policy: Policy | None = None) -> None:
     Raises:
         MixdownError: this JAX is not one that mixdown can hook into.
     """
-    chosen = _not_tuned(policy)
-    install()
-    private.set_for_all_threads(in_force(), chosen)
+    private.set_for_all_threads(in_force(), _installed(policy))
 
 
 def disable() -> None:
@@ -49,17 +47,17 @@ def rewriting(policy: Policy | None = None) -> Iterator[None]:
     Raises:
         MixdownError: this JAX is not one that mixdown can hook into.
     """
-    chosen = _not_tuned(policy)
-    install()
-    with in_force()(chosen):
+    with in_force()(_installed(policy)):
         yield
 
 
-def _not_tuned(policy: Policy | None) -> Policy:
+def _installed(policy: Policy | None) -> Policy:
+    """The policy for JAX, which must not be one that is tuned, once the hook is in place."""
     chosen = policy_for_jax(policy)
     if chosen.strategy == "tuned":
         raise PolicyError(
             "strategy='tuned' times calls, and programs that JAX has compiled are called without mixdown. Wrap the "
             "step itself: step = mixdown.jax.rewrite(jax.jit(step), policy)."
         )
+    install()
     return chosen

@@ -124,7 +124,8 @@ def pasteable(policy: Policy) -> str:
     """A policy as the Python expression that makes it."""
     data = policy.to_dict()
     with_methods = ("custom_kinds", "overrides")
-    fields = [f"{name}={_plain(value)}" for name, value in data.items() if value and name not in with_methods]
+    given = {name: value for name, value in data.items() if value and name not in with_methods}
+    fields = [f"{name}={(tuple(each) if isinstance(each, list) else each)!r}" for name, each in given.items()]
     lines = [f"mixdown.Policy({', '.join(fields)})"]
     lines += [f".with_custom({', '.join(map(repr, data['custom_kinds']))})"] if data["custom_kinds"] else []
     for override in data["overrides"]:
@@ -133,10 +134,6 @@ def pasteable(policy: Policy) -> str:
         named = [f"{key}={override[key]!r}" for key in ("layer", "name", "scope", "attribute") if key in override]
         lines.append(f".with_{method}({', '.join(kinds + named)})")
     return "(\n    " + "\n    ".join(lines) + "\n)"
-
-
-def _plain(value: object) -> str:
-    return repr(tuple(value) if isinstance(value, list) else value)
 
 
 def smallest_kept(items: Sequence[Item], passes: Callable[[frozenset[Item]], bool]) -> tuple[list[Item], int]:

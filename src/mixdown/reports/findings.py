@@ -29,7 +29,7 @@ class Finding(NamedTuple):
 def at_first_sight(own_version: str) -> list[Finding]:
     """Examine what is installed and the environment; the version of mixdown is given."""
     python, mixdown = Finding("python", "ok", platform.python_version()), Finding("mixdown", "ok", own_version)
-    return [python, mixdown, *map(_package, PACKAGES), *_tensorflow(), *_environment()]
+    return [python, mixdown, *map(_package, PACKAGES), *_troubles()]
 
 
 def _package(name: str) -> Finding:
@@ -39,12 +39,9 @@ def _package(name: str) -> Finding:
         return Finding(name, "note", "not installed")
 
 
-def _tensorflow() -> Iterator[Finding]:
+def _troubles() -> Iterator[Finding]:
     if find_spec("tensorflow") is None:
         yield Finding("tensorflow", "problem", "not installed", "pip install 'mixdown[tensorflow]'")
-
-
-def _environment() -> Iterator[Finding]:
     for name in OWN_PASS:
         if os.environ.get(name, "").lower() not in ("", "0", "false"):
             message = "TensorFlow's own rewrite is on, too: both would choose precisions"

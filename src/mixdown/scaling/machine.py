@@ -149,18 +149,22 @@ def positive_integer(name: str, value: object) -> int:
 
 
 def law_of(loss_scale: object) -> Law:
-    """The constants behind "dynamic", a number, a `Law` or one of mixdown's loss scales; it creates no variable.
-
-    Raises:
-        WrongTypeError: it is none of them.
-        ValueError: it is None, another string, or a number that is no usable scale.
-    """
+    """The constants behind "dynamic", a number, a `Law` or one of mixdown's loss scales; it creates no variable."""
     law = loss_scale if isinstance(loss_scale, Law) else getattr(loss_scale, "law", None)
     if isinstance(law, Law):
         return law
     if isinstance(loss_scale, Real) and not isinstance(loss_scale, bool):
         return fixed_law("loss_scale", loss_scale)
-    _refuse_unless_dynamic(loss_scale)
+    rule = 'a number, "dynamic" or a LossScale'
+    if loss_scale is None:
+        raise ValueError(f"loss_scale cannot be None. Pass {rule}.")
+    if not isinstance(loss_scale, str):
+        is_scale = callable(loss_scale) and hasattr(loss_scale, "update")  # a LossScale with a law of its own
+        reason = " A Keras 3 optimizer keeps the scale in its own weights and cannot call another kind of LossScale."
+        kind = f"{loss_scale!r} of type {type(loss_scale).__name__}"
+        raise WrongTypeError(f"loss_scale must be {rule}, got {kind}.{reason * is_scale}")
+    if loss_scale != "dynamic":
+        raise ValueError(f"loss_scale must be {rule}, got {loss_scale!r}.")
     return Law()
 
 
@@ -173,16 +177,3 @@ def fixed_law(name: str, value: object) -> Law:
             f"Use DynamicLossScale({scale}, floor={scale}) for smaller scales."
         )
     return Law(initial=scale, floor=scale, ceiling=scale)
-
-
-def _refuse_unless_dynamic(value: object) -> None:
-    rule = 'a number, "dynamic" or a LossScale'
-    if value is None:
-        raise ValueError(f"loss_scale cannot be None. Pass {rule}.")
-    if not isinstance(value, str):
-        is_scale = callable(value) and hasattr(value, "update")  # a subclass of LossScale with a law of its own
-        reason = " A Keras 3 optimizer keeps the scale in its own weights and cannot call another kind of LossScale."
-        kind = f"{value!r} of type {type(value).__name__}"
-        raise WrongTypeError(f"loss_scale must be {rule}, got {kind}.{reason * is_scale}")
-    if value != "dynamic":
-        raise ValueError(f"loss_scale must be {rule}, got {value!r}.")

@@ -145,8 +145,5 @@ def _inside(name: str, read: Reader, value: Any) -> Any:  # noqa: ANN401 - JSON 
     try:
         return read(value)
     except MisfitError as misfit:
-        raise MisfitError(_joined(name, misfit.place), misfit.problem) from None
-
-
-def _joined(name: str, inner: str) -> str:
-    return f"{name}{inner}" if inner.startswith("[") or not inner else f"{name}.{inner}"
+        dot = "" if misfit.place.startswith("[") or not misfit.place else "."
+        raise MisfitError(f"{name}{dot}{misfit.place}", misfit.problem) from None

@@ -147,7 +147,9 @@ class Twins:
                 twin, definitions = self._rewrite(context, name, device, inputs)
             self._admit(context, key, twin, definitions)
         except Exception as error:  # noqa: BLE001 - whatever it is, the original can run as it was
-            reason = _why_not_rewritten(error)
+            fault = "That is a fault of mixdown, not of your function: please report it."
+            strange = f"rewriting it failed with {type(error).__name__}: {error}. {fault}"
+            reason = str(error) if isinstance(error, MixdownError) else strange
             warn(f"Function {name.decode()} runs in float32: {reason}")
             self._made[key] = Twin(name, {}, None, reason)
 
@@ -179,15 +181,6 @@ class Twins:
             if key not in self._made:
                 for name in filter(context.has_function, twin.originals):
                     context.remove_function(name)
-
-
-def _why_not_rewritten(error: Exception) -> str:
-    if isinstance(error, MixdownError):
-        return str(error)
-    return (
-        f"rewriting it failed with {type(error).__name__}: {error}. That is a fault of mixdown, not of your function: "
-        f"please report it."
-    )
 
 
 def _log(function: str, device: str, level: int, outcome: str) -> None:

@@ -126,7 +126,7 @@ class _Model:
         return (
             any(self._is_low(end) for _, end in ends)
             and all(self._is_low(end) or self._is_stored(read, end) for read, end in ends)
-            and all(map(self._is_known_write, family.writes))
+            and all(w in self.restored or w in self.copied or self._is_initial(w) for w in family.writes)
             and all(self._has_kernel(self._node(read)) for read in family.reads)
         )
 
@@ -144,9 +144,8 @@ class _Model:
         saved = end.node >= 0 and self._node(end).op == "SaveV2" and end.position >= FIRST_SAVED
         return saved or (self._is_write(end) and self._node(read).op == "ReadVariableOp")
 
-    def _is_known_write(self, write: Reader) -> bool:
-        initial = not write.body and self._node(write).name in self.initializers
-        return write in self.restored or write in self.copied or initial
+    def _is_initial(self, write: Reader) -> bool:
+        return not write.body and self._node(write).name in self.initializers
 
     def _has_kernel(self, node: Any) -> bool:
         kind = signatures.kind_of(node.op)

@@ -14,20 +14,20 @@ from mixdown.tensorflow import install
 from mixdown.tensorflow.calls import call_hook
 from mixdown.tensorflow.machine.gates import TENSOR_CORES_SINCE, capability, closed_gate
 from mixdown.tensorflow.runtime.private import missing
-from mixdown.tensorflow.runtime.releases import TESTED, is_tested, way_out
+from mixdown.tensorflow.runtime.releases import TESTED, WAYS_OUT, is_tested
 from mixdown.tensorflow.sessions import hook
 
 
 def examine(policy: Policy) -> list[Finding]:
     """Examine TensorFlow's release, devices, gates, hooks and known conflicts; `findings` has the rest."""
-    return [_tensorflow(), *_devices(policy), _gate(policy), _hooks(), *_keras(), *_own_rewrite()]
+    return [_tensorflow(), *_devices(policy), _gate(policy), _hooks(), *_conflicts()]
 
 
 def _tensorflow() -> Finding:
     if not is_tested(tf.__version__):
         return Finding("tensorflow", "problem", f"{tf.__version__} is not tested", f"use TensorFlow {TESTED}")
     if gone := missing():
-        return Finding("tensorflow", "problem", f"{tf.__version__}: {' '.join(gone)}", way_out())
+        return Finding("tensorflow", "problem", f"{tf.__version__}: {' '.join(gone)}", WAYS_OUT["tensorflow"])
     return Finding("tensorflow", "ok", tf.__version__)
 
 
@@ -65,13 +65,7 @@ def _hooks() -> Finding:
     return Finding("call boundary", "ok", "functions are called where mixdown expects it")
 
 
-def _own_rewrite() -> Iterator[Finding]:
-    if tf.config.optimizer.get_experimental_options().get("auto_mixed_precision"):
-        way_out = "call tf.config.optimizer.set_experimental_options({'auto_mixed_precision': False})"
-        yield Finding("auto_mixed_precision", "problem", "TensorFlow's own rewrite is on, too", way_out)
-
-
-def _keras() -> Iterator[Finding]:
+def _conflicts() -> Iterator[Finding]:
     if find_spec("keras") is not None:
         backend = import_module("keras").backend.backend()
         if backend != "tensorflow":
@@ -80,3 +74,6 @@ def _keras() -> Iterator[Finding]:
     if policy := mixed_keras_policy():
         message = f"{policy} mixes precisions already: both would choose"
         yield Finding("Keras dtype policy", "problem", message, "keras.config.set_dtype_policy('float32')")
+    if tf.config.optimizer.get_experimental_options().get("auto_mixed_precision"):
+        way_out = "call tf.config.optimizer.set_experimental_options({'auto_mixed_precision': False})"
+        yield Finding("auto_mixed_precision", "problem", "TensorFlow's own rewrite is on, too", way_out)

@@ -91,8 +91,9 @@ def scaler_reports() -> tuple[ScalerReport, ...]:
 def scaler_notes() -> tuple[str, ...]:
     """What the reports leave out, a sentence each."""
     unread = "The counters of {} cannot be read now. For a v1 graph, call report() while its session is open."
-    found = [(name_of(each), record) for each, record in _records()]
-    return tuple(filter(None, (omission(*each) if each[1] else unread.format(each[0]) for each in found)))
+    found = ((name_of(each), record) for each, record in _records())
+    told = (omission(name, record) if record else unread.format(name) for name, record in found)
+    return tuple(filter(None, told))
 
 
 def _records() -> Iterator[tuple[Any, StepRecord | None]]:

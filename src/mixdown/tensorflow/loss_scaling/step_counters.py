@@ -1,7 +1,7 @@
 """The counts of steps and the log of skipped ones, kept in TensorFlow variables. Start with `StepCounters`.
 
-A loss scale may be built in one graph and used in another. `Weighted` gives it the variables of the current graph,
-created at first use, and saves only those in checkpoints.
+A loss scale may be built in one graph and used in another. It has variables of its own in each, created at first use,
+and checkpoints hold those of the current graph only.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,14 +17,22 @@ from mixdown.tensorflow.loss_scaling.branching import either, in_xla, where
 from mixdown.tensorflow.runtime.private import Trackable
 
 
-# The class behind tf.Module and the v1 optimizers. tf.Module itself shows a checkpoint all variables it can reach,
-# those of other graphs too.
-class Weighted(Trackable):
-    """A checkpointable object with weights. Subclasses call `declare` in their constructor, then `create`."""
+# The class behind tf.Module and the v1 optimizers is a base: tf.Module itself shows a checkpoint all variables it can
+# reach, those of other graphs too.
+class StepCounters(CountProperties, Trackable):
+    """What was tried and skipped, in weights that checkpoints hold: in eager execution Python values, else tensors.
+
+    Subclasses may `declare` more weights in their constructor; then they call `create`.
+    """
 
     def __init__(self) -> None:
         self._declared: dict[str, tuple[Any, tf.DType]] = {}
         self._weights: dict[tf.Graph | None, dict[str, tf.Variable]] = {}
+        for name, value in StepCounts()._asdict().items():
+            self.declare(name, value, tf.int64)
+        self.declare("bad_steps", 0, tf.int64)  # of the state machine; the log holds it too
+        self.declare("skip_log", np.full(LOG_SHAPE, NEVER), tf.int64)
+        self.declare("skip_scales", np.zeros(KEPT), tf.float32)
 
     def declare(self, name: str, initial: Any, dtype: tf.DType) -> None:
         """Add a weight, which will exist in every graph the object is used in."""
@@ -60,37 +68,6 @@ class Weighted(Trackable):
     def _lookup_dependency(self, name: str, *args: Any, **kwargs: Any) -> Any:
         made = self._weights.get(home(), {})
         return made[name] if name in made else super()._lookup_dependency(name, *args, **kwargs)
-
-
-def home() -> tf.Graph | None:
-    """The graph in which variables are created now; None if they are created eagerly."""
-    with tf.init_scope():
-        return None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
-
-
-def _variable(name: str, initial: Any, dtype: tf.DType) -> tf.Variable:
-    """A new variable outside any function being traced, mirrored if a strategy is active."""
-    scope = tf.distribute.get_strategy().scope() if tf.distribute.has_strategy() else nullcontext()
-    with tf.init_scope(), scope:
-        return tf.Variable(
-            initial_value=initial,
-            dtype=dtype,
-            trainable=False,
-            name=name,
-            aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,  # all replicas write the same value
-        )
-
-
-class StepCounters(CountProperties, Weighted):
-    """What was tried and skipped. In eager execution the properties are Python values, in graphs tensors."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        for name, value in StepCounts()._asdict().items():
-            self.declare(name, value, tf.int64)
-        self.declare("bad_steps", 0, tf.int64)  # of the state machine; the log holds it too
-        self.declare("skip_log", np.full(LOG_SHAPE, NEVER), tf.int64)
-        self.declare("skip_scales", np.zeros(KEPT), tf.float32)
 
     def read_count(self, field: str) -> Any:
         """The value of a scalar weight: a Python number when it can be known now, else a tensor."""
@@ -128,6 +105,25 @@ class StepCounters(CountProperties, Weighted):
         rings = {name: tf.tensor_scatter_nd_update(self.tensor(name), at, [row]) for name, row in new.items()}
         with tf.control_dependencies([each for each in (self.write(rings),) if each is not None]):
             return tf.identity(entries)
+
+
+def home() -> tf.Graph | None:
+    """The graph in which variables are created now; None if they are created eagerly."""
+    with tf.init_scope():
+        return None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
+
+
+def _variable(name: str, initial: Any, dtype: tf.DType) -> tf.Variable:
+    """A new variable outside any function being traced, mirrored if a strategy is active."""
+    scope = tf.distribute.get_strategy().scope() if tf.distribute.has_strategy() else nullcontext()
+    with tf.init_scope(), scope:
+        return tf.Variable(
+            initial_value=initial,
+            dtype=dtype,
+            trainable=False,
+            name=name,
+            aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,  # all replicas write the same value
+        )
 
 
 def log_entries(numbers: Sequence[int], codes: tf.Tensor) -> tf.Tensor:

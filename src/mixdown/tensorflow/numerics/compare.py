@@ -46,16 +46,13 @@ def compare(fn: Callable[..., Any], *args: Any, policy: Policy | None = None, on
         restore()
         got, mixed = run(in_float32=gate)
     errors = {key: errors_between(full.found.get(key, []), found) for key, found in mixed.found.items()}
-    return Comparison(_ranked(errors, mixed), outputs(expected, got))
-
-
-def _ranked(errors: Mapping[Key, Errors], values: Values) -> tuple[Compared, ...]:
-    added = {key: extra for tree in values.trees for key, extra in _added(errors, tree.plan).items()}
+    added = {key: extra for tree in mixed.trees for key, extra in _added(errors, tree.plan).items()}
     rows = [
-        Compared(*key, values.dtypes[key], error, added.get(key, 0.0), key in values.final)
+        Compared(*key, mixed.dtypes[key], error, added.get(key, 0.0), key in mixed.final)
         for key, error in errors.items()
     ]
-    return tuple(sorted(rows, key=lambda row: (-row.added, -row.errors.relative, row.name)))
+    rows.sort(key=lambda row: (-row.added, -row.errors.relative, row.name))
+    return Comparison(tuple(rows), outputs(expected, got))
 
 
 def _added(errors: Mapping[Key, Errors], plan: Plan) -> dict[Key, float]:

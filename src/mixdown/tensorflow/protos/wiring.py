@@ -1,7 +1,7 @@
 """Which node and port each data input of a body comes from. See `WiredBody`."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
@@ -21,7 +21,10 @@ class WiredBody:
 
     def __init__(self, body: Body, signatures: Sequence[Signature], index: int = 0) -> None:
         self.body, self.signatures, self.index = body, signatures, index
-        self._names = _index_names(body)
+        self._names = {node.name: index for index, node in enumerate(body.nodes)}
+        if len(self._names) < len(body.nodes):
+            twice, _ = Counter(node.name for node in body.nodes).most_common(1)[0]
+            raise GraphError(f"Two nodes are named {twice!r}.")
         self._arguments = {name: -1 - index for index, (name, _) in enumerate(body.arguments)}
         self._where = f" in function {body.function!r}" if body.function else ""
         named = {} if body.function else self._names
@@ -103,14 +106,6 @@ class WiredBody:
         except CycleError as error:
             cycle = " -> ".join(nodes[index].name for index in reversed(error.args[1]))
             raise GraphError(f"There is a cycle{self._where} outside a loop: {cycle}.") from None
-
-
-def _index_names(body: Body) -> Mapping[str, int]:
-    names = {node.name: index for index, node in enumerate(body.nodes)}
-    if len(names) < len(body.nodes):
-        twice, _ = Counter(node.name for node in body.nodes).most_common(1)[0]
-        raise GraphError(f"Two nodes are named {twice!r}.")
-    return names
 
 
 def source(text: str) -> tuple[str, int | None]:

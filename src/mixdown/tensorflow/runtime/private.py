@@ -8,10 +8,9 @@ from typing import Any
 
 from mixdown.errors import MixdownError
 from mixdown.keras3 import private as keras3
-from mixdown.private_names import Private, words
+from mixdown.private_names import Private, resolved, words
 from mixdown.private_names import missing as missing_of
-from mixdown.private_names import resolved as resolved_or_missing
-from mixdown.tensorflow.runtime.releases import way_out
+from mixdown.tensorflow.runtime.releases import WAYS_OUT
 
 CHECKED = {
     "tensorflow": "TensorFlow 2.16.2, 2.18.1 and 2.21.0",
@@ -205,12 +204,7 @@ NAMES = {
 def __getattr__(name: str) -> Any:
     if name not in NAMES:
         raise AttributeError(f"{name} is not in the table of private names.")
-    return resolved(NAMES[name])
-
-
-def resolved(wanted: Private) -> Any:
-    """The object of that name, or a stand-in that raises an error as soon as it is used."""
-    return resolved_or_missing(wanted, _advice(wanted.package))
+    return resolved(NAMES[name], _advice(NAMES[name].package))
 
 
 def missing(package: str = "tensorflow") -> list[str]:
@@ -225,4 +219,4 @@ def refuse_missing(package: str = "tensorflow") -> None:
 
 
 def _advice(package: str) -> str:
-    return f"mixdown was checked with {CHECKED[package]}. {way_out(package)}"
+    return f"mixdown was checked with {CHECKED[package]}. {WAYS_OUT[package]}"

@@ -27,6 +27,7 @@ WAYS_OUT = {
     "keras": keras3.WAY_OUT,
     "tf_keras": "Use the tf_keras of your TensorFlow: pip install 'tf_keras~=X.Y.0' for TensorFlow X.Y.",
 }
+"""What to install instead."""
 
 
 def is_tested(version: str) -> bool:
@@ -42,11 +43,6 @@ def refuse_untested() -> None:
     if os.environ.get(VARIABLE) != "1":
         raise MixdownError(
             f"TensorFlow {tf.__version__} is not one of the releases that mixdown is tested with ({TESTED}): "
-            f"nothing was changed. {way_out()} To try it all the same, set {VARIABLE}=1."
+            f"nothing was changed. {WAYS_OUT['tensorflow']} To try it all the same, set {VARIABLE}=1."
         )
     warn(f"TensorFlow {tf.__version__} is not tested with mixdown ({TESTED} are), and {VARIABLE}=1 is set.")
-
-
-def way_out(package: str = "tensorflow") -> str:
-    """What to install instead."""
-    return WAYS_OUT[package]
