@@ -23,11 +23,13 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_policy_options(parser, devices="all")
     parser.add_argument("src", help="a SavedModel's folder, a Keras model (.keras, .h5), or a frozen graph (.pb)")
     parser.add_argument("dst", help="where the converted model goes")
-    for name, what in (
-        ("--io", "dtype of the signatures"),
-        ("--weights", "low: in 16 bits, where no op reads float32"),
-    ):
-        parser.add_argument(name, choices=("float32", "low"), default="float32", help=what)
+    parser.add_argument("--io", choices=("float32", "low"), default="float32", help="dtype of the signatures")
+    parser.add_argument(
+        "--weights",
+        choices=("float32", "low"),
+        default="float32",
+        help="low: in 16 bits, where no op reads float32",
+    )
     parser.add_argument("--outputs", nargs="+", default=(), help="nodes of a frozen graph that keep their types")
     parser.add_argument("--overwrite", action="store_true", help="replace what is at DST")
 

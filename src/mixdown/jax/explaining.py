@@ -11,7 +11,7 @@ from mixdown.core import Policy
 from mixdown.jax import private
 from mixdown.jax.functions import Traced, name_of
 from mixdown.jax.loss_scaling.loss_scale import loss_scale_in
-from mixdown.jax.lowering import Lowered, in_force, seen
+from mixdown.jax.lowering import Lowered, policy_in_force, seen
 from mixdown.jax.programs import DEFAULT, Program, plan_program, policy_for_jax, takes_part
 from mixdown.jax.warnings import idle_warning
 from mixdown.reports import Facts, Report, graph_report
@@ -40,7 +40,7 @@ def explain(function: Callable[..., Any], *args: Any, policy: Policy | None = No
         A report: print it, ask it `why("Dense_0/dot_general")`, or save it as a page. Ops are named by the scopes that
         they were traced in, and those of the backward pass begin with `gradients/`.
     """
-    chosen = policy if policy is not None else _in_force()
+    chosen = policy if policy is not None else policy_in_force()
     name = name_of(function)
     used, platform = policy_for_jax(chosen) if chosen else replace(DEFAULT, devices=EVERY_DEVICE), jax.default_backend()
     program = plan_program(Traced(function, args, kwargs).trace(), used, platform)
@@ -66,7 +66,7 @@ def rewritten_jaxpr(function: Callable[..., Any], *args: Any, policy: Policy | N
     Returns:
         A `jax.extend.core.ClosedJaxpr`: print it to read what runs.
     """
-    chosen = policy_for_jax(policy if policy is not None else _in_force())
+    chosen = policy_for_jax(policy if policy is not None else policy_in_force())
     return plan_program(Traced(function, args, kwargs).trace(), chosen, jax.default_backend()).rewritten
 
 
@@ -94,10 +94,6 @@ def report(**states: Any) -> Report:
         warnings=messages.given(),
         notes=tuple(filter(None, (omission(*each) for each in records))),
     )
-
-
-def _in_force() -> Policy | None:
-    return None if private.missing_for_hook() else in_force().value
 
 
 def _versions() -> dict[str, str]:

@@ -42,6 +42,11 @@ def in_force() -> Any:
     return jax.make_user_context(None)
 
 
+def policy_in_force() -> Policy | None:
+    """The policy in force, None where none is or can be."""
+    return in_force().value if hasattr(jax, "make_user_context") else None
+
+
 @functools.cache
 def install() -> None:
     """Let every program that is lowered from now on pass through `lowered`, once for the process, if this JAX can."""

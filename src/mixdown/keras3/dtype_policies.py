@@ -6,9 +6,9 @@ import sys
 def mixed_keras_policy() -> str | None:
     """The global Keras dtype policy that mixes precisions already, with the library it belongs to, if there is one."""
     keras, tf_keras = map(sys.modules.get, ("keras", "tf_keras"))
-    policies = {"keras": keras and keras.config.dtype_policy()}
-    policies["tf_keras"] = tf_keras and tf_keras.mixed_precision.global_policy()
-    mixed = (f"{name}'s {p.name}" for name, p in policies.items() if p and p.compute_dtype != p.variable_dtype)
+    policies = {"keras": keras.config.dtype_policy()} if keras else {}
+    policies |= {"tf_keras": tf_keras.mixed_precision.global_policy()} if tf_keras else {}
+    mixed = (f"{name}'s {each.name}" for name, each in policies.items() if each.compute_dtype != each.variable_dtype)
     return next(mixed, None)
 
 

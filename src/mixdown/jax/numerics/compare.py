@@ -13,7 +13,7 @@ from jax.extend.core import jaxpr_as_fun
 
 from mixdown.core import Policy
 from mixdown.jax.functions import Traced, is_array, name_of
-from mixdown.jax.lowering import in_force
+from mixdown.jax.lowering import in_force, policy_in_force
 from mixdown.jax.programs import plan_program, policy_for_jax, takes_part, without_dead_code
 from mixdown.jax.warnings import warn_idle
 from mixdown.numerics.comparison import Compared, Comparison, errors_between
@@ -75,14 +75,9 @@ class TracedCall:
 
 def chosen(policy: Policy | None) -> Policy:
     """The policy that was asked for, or else the one in force, or else the default."""
-    return policy_for_jax(policy or (in_force().value if _can_be_in_force() else None))
+    return policy_for_jax(policy or policy_in_force())
 
 
 def as_they_are() -> AbstractContextManager[Any]:
     """A block in which jitted programs are not rewritten, even if mixed precision is enabled."""
-    return in_force()(None) if _can_be_in_force() else nullcontext()
-
-
-def _can_be_in_force() -> bool:
-    """Whether this JAX has what it takes to put a policy in force."""
-    return hasattr(jax, "make_user_context")
+    return in_force()(None) if hasattr(jax, "make_user_context") else nullcontext()

@@ -70,10 +70,8 @@ def explain(
         choose("device", device, tuple(MACHINES))
     machine, ends = MACHINES.get(device), {"fetches": fetches, "feeds": feeds, "signatures": signatures}
     graphs = planned_graphs(target, chosen, args, keywords, **ends, machine=machine, jit_compile=jit_compile)
-    gate, named = (
-        closed_gate(chosen),
-        target if isinstance(target, str) else getattr(target, "name", type(target).__name__),
-    )
+    gate = closed_gate(chosen)
+    named = target if isinstance(target, str) else getattr(target, "name", type(target).__name__)
     return Report(
         title=f"What mixed precision does to {graphs[0].name if len(graphs) == 1 else named}",
         versions=versions(),

@@ -142,9 +142,8 @@ class TfKerasWrapper(ScaledOptimizer, DelegatingTrackableMixin):
             return apply_or_skip(self, first_of(finite), gradients, numbers, apply_on_each)
 
         checked = [each for each in gradients if each is not None]
-        if (
-            self.global_clipnorm
-        ):  # clipping makes NaN of every gradient if their norm is Inf: large finite ones reach it
+        # `tf.clip_by_global_norm` makes NaN of every gradient if their norm is Inf, which large finite ones can reach.
+        if self.global_clipnorm:
             checked.append(tf.linalg.global_norm(checked))
         finite = agreed_finite(checked)
         if strategy_supports_no_merge_call():

@@ -13,7 +13,8 @@ from tensorflow.core.framework.attr_value_pb2 import AttrValue
 from mixdown.core import Category, Paint, Plan, Role
 from mixdown.numerics.tally import Tally
 from mixdown.rules.formats import BIAS, BOUNDARIES, EXPONENTS, FLOAT16, INF
-from mixdown.tensorflow.numerics.probing.probed_function import HOST, MOVERS, Channel, Key, ProbedFunction
+from mixdown.tensorflow.numerics.probing.channel import HOST, Channel
+from mixdown.tensorflow.numerics.probing.probed_function import MOVERS, Key, ProbedFunction
 from mixdown.tensorflow.numerics.probing.trees import ProbedTree
 
 SAME_SIZES = MOVERS | {"Neg"}

@@ -10,15 +10,8 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from mixdown.tensorflow.numerics.probing.probed_function import (
-    FLOATS,
-    HOST,
-    MOVERS,
-    OPAQUE,
-    Channel,
-    Port,
-    ProbedFunction,
-)
+from mixdown.tensorflow.numerics.probing.channel import HOST, Channel
+from mixdown.tensorflow.numerics.probing.probed_function import FLOATS, MOVERS, OPAQUE, Port, ProbedFunction
 from mixdown.tensorflow.numerics.probing.trees import ProbedTree
 
 CURT_HEALTH = 2  # DebugNumericSummaryV2: the tensor's id, and 1 if an element is Inf or NaN

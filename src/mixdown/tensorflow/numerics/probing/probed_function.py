@@ -1,15 +1,10 @@
-"""A copy of a function that probes are written into (`ProbedFunction`), and how what they see leaves it (`Channel`).
-
-It leaves through a queue that nodes write to and Python empties afterwards: nothing else leaves loop bodies and
-branches without changing their signatures. Functions know the queue by its name, and so need no argument for it.
-"""
+"""A copy of a function that probes are written into. Start with `ProbedFunction`."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from graphlib import TopologicalSorter
 from heapq import heapify, heappop, heappush
-from itertools import count
-from typing import Any, Generic, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, Self
 
 import tensorflow as tf
 from tensorflow.core.framework import types_pb2
@@ -21,8 +16,6 @@ from mixdown.tensorflow.protos.bodies import CALLS, reached
 from mixdown.tensorflow.protos.library import kind_of, unused
 from mixdown.tensorflow.protos.wiring import node_name
 
-Label = TypeVar("Label")
-HOST = "/device:CPU:0"  # queues have no kernels elsewhere
 PREFIX = "mixdown_probe"
 """The scope of the nodes that are added."""
 
@@ -35,8 +28,6 @@ MOVERS = frozenset(
     {"ExpandDims", "Identity", "PreventGradient", "Reshape", "Snapshot", "Squeeze", "StopGradient", "Transpose"}
 )
 """Kinds whose output holds the same numbers as their first input."""
-
-_channels = count(1)
 
 
 class Port(NamedTuple):
@@ -185,38 +176,6 @@ class ProbedFunction:
         self.function.control_ret[name] = name
         self.function.signature.control_output.append(name)
         self.function.signature.is_stateful = True
-
-
-class Channel(Generic[Label]):
-    """Records of one dtype and any shapes, first in, first out, each under the label that it was sent with."""
-
-    def __init__(self, dtype: Any) -> None:
-        self._dtypes = (tf.int32, dtype)  # the number of the label, and the record
-        self._name = f"mixdown_channel_{next(_channels)}"
-        with tf.device(HOST):
-            self._queue = tf.raw_ops.FIFOQueueV2(component_types=self._dtypes, shared_name=self._name)
-        self._handles: dict[ProbedFunction, str] = {}
-        self._labels: list[Label] = []
-
-    def send(self, function: ProbedFunction, tensor: str, label: Label) -> str:
-        """Let a function send a tensor whenever it runs; returns the node that does."""
-        if function not in self._handles:
-            types = {"component_types": self._dtypes, "shared_name": self._name.encode()}
-            self._handles[function] = function.add("FIFOQueueV2", (), HOST, **types) + ":handle:0"
-        number = function.constant(len(self._labels), tf.int32)
-        self._labels.append(label)
-        inputs = (self._handles[function], number, tensor)
-        return function.add("QueueEnqueueV2", inputs, HOST, Tcomponents=self._dtypes, timeout_ms=-1)
-
-    def records(self) -> Iterator[tuple[Label, Any]]:
-        """Take out all records so far."""
-        for _ in range(int(tf.raw_ops.QueueSizeV2(handle=self._queue))):
-            number, record = tf.raw_ops.QueueDequeueV2(handle=self._queue, component_types=self._dtypes)
-            yield self._labels[int(number)], record.numpy()
-
-    def close(self) -> None:
-        """Free the queue."""
-        tf.raw_ops.DestroyResourceOp(resource=self._queue, ignore_lookup_error=True)
 
 
 def inputs_of(node: Any, library: Mapping[str, Any]) -> list[Port]:

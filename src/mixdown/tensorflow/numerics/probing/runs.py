@@ -22,7 +22,7 @@ from mixdown.tensorflow.calls import active_policy
 from mixdown.tensorflow.calls.call_hook import ObservedCall, observed
 from mixdown.tensorflow.install import install
 from mixdown.tensorflow.machine.devices import device_type, machine_default
-from mixdown.tensorflow.numerics.probing.probed_function import Channel
+from mixdown.tensorflow.numerics.probing.channel import Channel
 from mixdown.tensorflow.numerics.probing.trees import ProbedTree, copy_tree
 from mixdown.tensorflow.runtime.private import EagerTensor, FunctionCallOptions
 from mixdown.tensorflow.runtime.source_lines import name_originals

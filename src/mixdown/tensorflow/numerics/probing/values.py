@@ -9,7 +9,8 @@ from tensorflow.core.framework import types_pb2
 
 from mixdown.core import Plan, Role
 from mixdown.rules.layer_names import is_backward
-from mixdown.tensorflow.numerics.probing.probed_function import FLOATS, Channel, Key, Port, ProbedFunction
+from mixdown.tensorflow.numerics.probing.channel import Channel
+from mixdown.tensorflow.numerics.probing.probed_function import FLOATS, Key, Port, ProbedFunction
 from mixdown.tensorflow.numerics.probing.trees import ProbedTree
 from mixdown.tensorflow.protos.bodies import cast_attributes
 
