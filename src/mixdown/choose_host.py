@@ -131,8 +131,8 @@ def unwrap(model: Any) -> Any:
         hint = " Its inner_optimizer is the plain one." if isinstance(model, LossScaleOptimizer) else ""
         raise WrongTypeError(f"unwrap takes a model of Keras 3 or tf_keras, got a {type(model).__name__}.{hint}")
     if isinstance(getattr(model, "optimizer", None), LossScaleOptimizer):
-        private = import_module("mixdown.keras3.private")
-        private.with_optimizer(library, model, model.optimizer.inner_optimizer)
+        keras = import_module("mixdown.keras3.either_keras")
+        keras.with_optimizer(library, model, model.optimizer.inner_optimizer)
     return model
 
 

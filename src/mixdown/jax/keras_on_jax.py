@@ -4,7 +4,7 @@ from typing import Any
 
 from mixdown.core import Policy
 from mixdown.jax.switch import enable
-from mixdown.keras3.dtype_policies import refuse_mixed_policy
+from mixdown.keras3.either_keras import refuse_mixed_policy
 from mixdown.keras3.optimizer import Keras3LossScaleOptimizer
 from mixdown.keras3.private import refuse_missing
 from mixdown.scaling.misuse import watch

@@ -41,11 +41,3 @@ def refuse_missing() -> None:
     """Refuse to go on with a Keras that lacks a private name, or in which one is not what it was."""
     if problems := missing(NAMES.values()):
         raise MixdownError(f"{' '.join(problems)} {ADVICE}")
-
-
-def with_optimizer(library: Any, model: Any, optimizer: Any) -> None:
-    """Compile a model anew as it was, but for the optimizer, which keeps its state; `library` is the model's."""
-    # Private, in both libraries: of what `compile` was given, the public configuration has descriptions only, from
-    # which a loss or metric of the user's own may not come back.
-    given = {**model._compile_config.config, "optimizer": optimizer}
-    library.Model.compile(model, **given)  # of the base class: what a compile of the model's own has set stays

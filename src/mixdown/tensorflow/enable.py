@@ -11,7 +11,7 @@ import tensorflow as tf
 from mixdown.core import Policy
 from mixdown.core.policy import policy_or
 from mixdown.errors import PolicyError, WrongTypeError
-from mixdown.keras3.dtype_policies import refuse_mixed_policy
+from mixdown.keras3.either_keras import refuse_mixed_policy
 from mixdown.messages import warn
 from mixdown.scaling.misuse import watch
 from mixdown.tensorflow.calls import active_policy

@@ -9,7 +9,7 @@ from mixdown.core import Plan, Policy
 from mixdown.core.gc_pause import collector_paused
 from mixdown.core.rule_watch import RuleWatch
 from mixdown.errors import MixdownError
-from mixdown.keras3.dtype_policies import mixed_keras_policy
+from mixdown.keras3.either_keras import mixed_keras_policy
 from mixdown.messages import logger, warn
 from mixdown.rules.layer_names import python_name
 from mixdown.tensorflow.calls.tracing_time import planning_time

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from mixdown.core import Policy
 from mixdown.errors import MixdownError
-from mixdown.keras3.dtype_policies import mixed_keras_policy
+from mixdown.keras3.either_keras import mixed_keras_policy
 from mixdown.reports.findings import Finding
 from mixdown.tensorflow import install
 from mixdown.tensorflow.calls import call_hook

@@ -1,6 +1,7 @@
-"""Keras's own mixed precision, which the rewrite cannot be combined with: `mixed_keras_policy`. It imports no Keras."""
+"""What works with Keras 3 and tf_keras alike, and imports neither: `mixed_keras_policy` and `with_optimizer`."""
 
 import sys
+from typing import Any
 
 
 def mixed_keras_policy() -> str | None:
@@ -19,3 +20,11 @@ def refuse_mixed_policy() -> None:
             f"The dtype policy {conflict} is set for all layers: it and the rewrite cannot both choose precisions. "
             f"Set the policy 'float32' again, or do not enable the rewrite."
         )
+
+
+def with_optimizer(library: Any, model: Any, optimizer: Any) -> None:
+    """Compile a model anew as it was, but for the optimizer, which keeps its state; `library` is the model's."""
+    # Private, in both libraries: of what `compile` was given, the public configuration has descriptions only, from
+    # which a loss or metric of the user's own may not come back.
+    given = {**model._compile_config.config, "optimizer": optimizer}
+    library.Model.compile(model, **given)  # of the base class: what a compile of the model's own has set stays
