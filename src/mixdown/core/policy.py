@@ -20,6 +20,7 @@ from mixdown.rules.spellings import (
     kinds_of,
     layer_name,
     low_dtype,
+    names_its_fields,
     suggestion,
 )
 from mixdown.untrusted.json_text import parsed
@@ -50,6 +51,7 @@ class Level(Enum):
                 return category if category is Category.ALLOW else Category.BARRIER
 
 
+@names_its_fields
 @dataclass(frozen=True, repr=False)
 class Policy:
     """Which ops may run in 16 bits, where, and how that is decided.

@@ -6,15 +6,19 @@ Start with `choose`. A dtype may be an object of a framework, which has a name: 
 import re
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
-from typing import Protocol
+from functools import wraps
+from typing import Any, Protocol, TypeVar
 
-from mixdown.errors import PolicyError
+from mixdown.errors import PolicyError, WrongTypeError
+
+T = TypeVar("T")
 
 LOW_DTYPES = ("float16", "bfloat16")
 SHORT = {"fp16": "float16", "half": "float16", "f16": "float16", "bf16": "bfloat16"}
 """Other names of the 16-bit dtypes."""
 
 EVERY_DEVICE = "all"
+FURTHER = 5  # words that are looked at beyond the nearest: swapped letters count twice there
 
 
 class NamedLayer(Protocol):
@@ -38,11 +42,28 @@ def suggestion(word: str, known: Iterable[str]) -> str:
 
 
 def nearest(word: str, known: Iterable[str], most: int) -> list[str]:
-    """The known words that are most like another one, whatever their case."""
+    """The known words that are most like another one, whatever their case; first those with letters swapped."""
     lowered: dict[str, str] = {}
     for each in known:
         lowered.setdefault(each.lower(), each)
-    return [lowered[each] for each in get_close_matches(word.lower(), lowered, n=most, cutoff=0.6)]
+    close = get_close_matches(word.lower(), lowered, n=most + FURTHER, cutoff=0.6)
+    close.sort(key=lambda each: sorted(each) != sorted(word.lower()))
+    return [lowered[each] for each in close[:most]]
+
+
+def names_its_fields(cls: type[T]) -> type[T]:
+    """A dataclass that says which of its fields is probably meant by a keyword that is none."""
+    init, known = cls.__init__, cls.__match_args__  # type: ignore[attr-defined]  # every dataclass has it
+
+    @wraps(init)
+    def checked(self: T, *args: Any, **given: Any) -> None:  # noqa: ANN401 - those of the dataclass
+        for word in given:
+            if word not in known:
+                raise WrongTypeError(f"{cls.__name__} has no field {word!r}{suggestion(word, known)}.")
+        init(self, *args, **given)
+
+    setattr(cls, "__init__", checked)  # noqa: B010 - mypy forbids the assignment
+    return cls
 
 
 def low_dtype(value: object) -> str:
@@ -50,7 +71,7 @@ def low_dtype(value: object) -> str:
     named = value if isinstance(value, str) else getattr(value, "name", None) or getattr(value, "__name__", None)
     word = str(value if named is None else named)
     found = SHORT.get(word.lower(), word.lower())
-    choose("low dtype", found if found in LOW_DTYPES else word, LOW_DTYPES)
+    choose("16-bit dtype", found if found in LOW_DTYPES else word, LOW_DTYPES)
     return found
 
 
