@@ -93,7 +93,8 @@ def _site_chain(graph: GraphReport, start: tuple[int, int]) -> list[str]:
 
 
 def _suggestion(report: ReportData, name: str) -> str:
-    """The ops whose names end with the name, or else those with similar names."""
-    names = {op.name for graph in report.graphs for op in graph.ops}
-    close = sorted(known for known in names if known.endswith(f"/{name}")) or nearest(name, names, 3)
+    """The ops whose names end with the name, or those of a layer of that name, or else those with similar names."""
+    names = sorted({op.name for graph in report.graphs for op in graph.ops}, key=lambda known: (len(known), known))
+    last, inside = ([known for known in names if part in f"/{known}$"] for part in (f"/{name}$", f"/{name}"))
+    close = last or inside or nearest(name, names, 3)
     return f" Did you mean {' or '.join(map(repr, close[:3]))}?" if close else ""
