@@ -43,7 +43,8 @@ def demo(options: argparse.Namespace) -> int:
         write_line("1. Bad batches. The same network, weights and batches; one batch in twenty holds a NaN.")
         _print(_rescued(next(found), low))
         write_line("\n2. Memory. Eight convolutions on images of 256 x 256 pixels, without oneDNN.")
-        _print(_remembered(*next(found), low))
+        full, mixed = next(found)
+        _print(_remembered(full, mixed, low))
         write_line("\n3. Speed, here. Plans for a compiled step, mostly element-wise, timed while it trains:")
         _print(f"  {kept}." for kept in next(found))
         write_line(

@@ -6,12 +6,9 @@ Start with `choose`. A dtype may be an object of a framework, which has a name: 
 import re
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
-from functools import wraps
-from typing import Any, Protocol, TypeVar
+from typing import Protocol
 
-from mixdown.errors import PolicyError, WrongTypeError
-
-T = TypeVar("T")
+from mixdown.errors import PolicyError
 
 LOW_DTYPES = ("float16", "bfloat16")
 SHORT = {"fp16": "float16", "half": "float16", "f16": "float16", "bf16": "bfloat16"}
@@ -49,21 +46,6 @@ def nearest(word: str, known: Iterable[str], most: int) -> list[str]:
     close = get_close_matches(word.lower(), lowered, n=most + FURTHER, cutoff=0.6)
     close.sort(key=lambda each: sorted(each) != sorted(word.lower()))
     return [lowered[each] for each in close[:most]]
-
-
-def names_its_fields(cls: type[T]) -> type[T]:
-    """A dataclass that says which of its fields is probably meant by a keyword that is none."""
-    init, known = cls.__init__, cls.__match_args__  # type: ignore[attr-defined]  # every dataclass has it
-
-    @wraps(init)
-    def checked(self: T, *args: Any, **given: Any) -> None:  # noqa: ANN401 - those of the dataclass
-        for word in given:
-            if word not in known:
-                raise WrongTypeError(f"{cls.__name__} has no field {word!r}{suggestion(word, known)}.")
-        init(self, *args, **given)
-
-    setattr(cls, "__init__", checked)  # noqa: B010 - mypy forbids the assignment
-    return cls
 
 
 def low_dtype(value: object) -> str:
