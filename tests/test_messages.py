@@ -90,3 +90,11 @@ def test_a_warning_points_at_the_innermost_line_of_the_users_own_code() -> None:
         outer["outer"]()  # type: ignore[operator]
     assert given[0].filename == __file__
     assert "Mind the gap." in messages.given()
+
+
+def test_a_warning_as_a_block_is_entered_points_at_the_block() -> None:
+    frames: dict[str, object] = {"__name__": "mixdown.inner", "warn": messages.warn, "contextmanager": contextmanager}
+    exec("@contextmanager\ndef block():\n    warn('Mind the step.')\n    yield", frames)  # noqa: S102 - as above
+    with pytest.warns(MixdownWarning, match="Mind the step") as given, frames["block"]():  # type: ignore[operator]
+        pass
+    assert given[0].filename == __file__

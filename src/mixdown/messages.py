@@ -16,8 +16,8 @@ from mixdown.untrusted.escaped import escaped
 MOST = 100
 """So many warnings are kept: a program that goes on warning must not grow."""
 
-LIBRARIES = ("mixdown", "tensorflow", "keras", "tf_keras", "jax", "flax", "equinox", "optax")
-"""Packages whose frames are not the user's own code."""
+LIBRARIES = ("mixdown", "tensorflow", "keras", "tf_keras", "jax", "flax", "equinox", "optax", "contextlib")
+"""Packages whose frames are not the user's own code; context managers run in one of Python's."""
 
 VARIABLE = "MIXDOWN_LOG"
 LEVELS = {"off": logging.CRITICAL + 1} | {n: getattr(logging, n.upper()) for n in ("error", "warning", "info", "debug")}

@@ -42,6 +42,7 @@ TYPOS = {
     ),
     "an option and its value": (["doctor", "--lwo=float16"], "--lwo=float16 (did you mean '--low'?)"),
     "one argument too many": (["tune", "show", "all"], "unrecognized arguments: all\n"),
+    "no script": (["run"], "the following arguments are required: script\n"),
     "unknown dtype": (["run", "--low", "float61", "x.py"], "invalid choice: 'float61'"),
 }
 

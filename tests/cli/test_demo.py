@@ -1,5 +1,6 @@
 """The demonstration: what it prints, what it writes, and what it says of the machine."""
 
+import contextlib
 import os
 import re
 import signal
@@ -15,7 +16,7 @@ import pytest
 
 from mixdown import cli
 from mixdown.cli.demo import _closing, _predicted, _remembered, _rescued
-from mixdown.cli.demo_children import result_of
+from mixdown.cli.demo_children import results
 from mixdown.cli.demo_data import load
 from mixdown.errors import MixdownError
 
@@ -85,13 +86,14 @@ def test_an_interrupt_ends_it_quietly_with_130(tmp_path: Path, moment: tuple[str
     assert not alive(running.pid)
 
 
-def alive(group: int) -> bool:
-    """Whether a process of this group is left."""
-    try:
-        os.killpg(group, 0)
-    except ProcessLookupError:
-        return False
-    return True
+def alive(session: int) -> bool:
+    """Whether a process of this session is left, copies of children included."""
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            state, _, _, of = status.read_text("utf-8").rpartition(")")[2].split()[:4]
+            if int(of) == session and state != "Z":
+                return True
+    return False
 
 
 def test_missing_scikit_learn_is_told_before_tensorflow_is_loaded(tmp_path: Path) -> None:
@@ -145,8 +147,8 @@ SENTENCES = {
     "lost": (rescued(), "Lost for good: float32 and Keras mixed_float16."),
     "only one lost": (rescued(keras_finite=True), "Lost for good: float32. The"),
     "accuracy": (rescued(), "mixdown -0.010, with bad batches +0.005."),
-    "memory": ("\n".join(_remembered({"bytes": 10**9}, {"bytes": 6 * 10**8}, "float16")), "600 MB in float16, 0.60 of"),
-    "no memory": ("\n".join(_remembered({"bytes": 0}, {"bytes": 0}, "float16")), "does not say how much memory"),
+    "memory": ("\n".join(_remembered(10**9, 6 * 10**8, "float16")), "600 MB in float16, 0.60 of"),
+    "no memory": ("\n".join(_remembered(0, 0, "float16")), "does not say how much memory"),
     "predicted": ("\n".join(_predicted(PREDICTED)), "predicted: float32 4.00 ms, mixed 2.00 ms a step, 2.00 times as"),
     "bytes": (
         "\n".join(_predicted(PREDICTED)),
@@ -166,9 +168,38 @@ def test_nothing_is_said_against_a_machine_that_can_show_speed() -> None:
     assert list(_closing("", "float16")) == []
 
 
-def test_a_part_that_fails_is_told_with_its_last_words() -> None:
-    with pytest.raises(MixdownError, match=r"(?s)The part 'nothing' of the demonstration failed:.*KeyError"):
-        result_of("nothing")
+def test_a_part_that_fails_is_told_with_its_last_words(tmp_path: Path) -> None:
+    with pytest.raises(MixdownError, match=r"(?s)^A part of the demonstration failed:.*There is no data set 'mnits'"):
+        list(results("mnits", "1", "float16", str(tmp_path / "page.html")))
+
+
+COPY = """
+import sys
+from mixdown.cli.demo_children import in_copy
+results = [in_copy(lambda: {{"modules": len(sys.modules)}}), in_copy(lambda: {work})]
+print([result() for result in results] == [{{"modules": len(sys.modules)}}, 3])
+"""
+
+
+def test_a_copy_has_what_is_loaded_and_gives_its_result_back() -> None:
+    assert copied("1 + 2").stdout == "True\n"
+
+
+def test_work_that_fails_in_a_copy_fails_here_with_its_words() -> None:
+    done = copied("1 / 0")
+    assert done.returncode == 1
+    assert "ZeroDivisionError" in done.stderr
+
+
+def copied(work: str) -> "subprocess.CompletedProcess[str]":
+    """Run a process that copies itself; its stdin stays open, as the demonstration's does."""
+    command, pipe = [sys.executable, "-c", COPY.format(work=work)], subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as running:  # noqa: S603 - our own interpreter
+        assert running.stdout
+        assert running.stderr
+        printed, complaints = running.stdout.read(), running.stderr.read()
+        code = running.wait(timeout=60)
+    return subprocess.CompletedProcess(command, code, printed, complaints)
 
 
 def test_digits_are_split_into_images_with_one_channel() -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, fields, replace
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +30,9 @@ class Layer:
 REFUSED: list[Any] = [
     (
         lambda: Policy(low="float8"),
-        "Unknown low dtype 'float8' (did you mean 'float16'?): choose from float16, bfloat16.",
+        "Unknown 16-bit dtype 'float8' (did you mean 'float16'?): choose from float16, bfloat16.",
     ),
-    (lambda: Policy(low="int8x"), "Unknown low dtype 'int8x': choose from float16, bfloat16."),
+    (lambda: Policy(low="int8x"), "Unknown 16-bit dtype 'int8x': choose from float16, bfloat16."),
     (
         lambda: Policy(rules="tf-2.20"),
         "Unknown rule set 'tf-2.20' (did you mean 'tf-2.21'?): choose from documented, tf-2.19, tf-2.21, jax.",
@@ -43,8 +44,8 @@ REFUSED: list[Any] = [
     ),
     (lambda: Policy(devices=()), "Unknown devices (): give 'gpu'"),
     (lambda: Policy(devices=("GPU", 1)), "Unknown devices ('GPU', 1): give 'gpu'"),  # type: ignore[arg-type]
-    (lambda: Policy(low=float), "Unknown low dtype 'float'"),  # type: ignore[arg-type]
-    (lambda: Policy(low=16), "Unknown low dtype '16': choose from float16, bfloat16."),  # type: ignore[arg-type]
+    (lambda: Policy(low=float), "Unknown 16-bit dtype 'float'"),  # type: ignore[arg-type]
+    (lambda: Policy(low=16), "Unknown 16-bit dtype '16': choose from float16, bfloat16."),  # type: ignore[arg-type]
     (
         lambda: Policy().with_keep(Layer("head")),  # type: ignore[arg-type]
         "An op kind is a name such as 'MatMul', not the Layer 'head'. For the ops of a layer, write layer='head'.",
@@ -69,6 +70,7 @@ REFUSED: list[Any] = [
         "If it is an op of your own, declare it first: policy.with_custom('LayerNorm').",
     ),
     (lambda: Policy().with_allow("Matmul"), "TensorFlow has no op kind 'Matmul' (did you mean 'MatMul'?)."),
+    (lambda: Policy().with_deny("Tahn"), "TensorFlow has no op kind 'Tahn' (did you mean 'Tanh'?)."),
     (lambda: Policy().with_allow("EXP"), "TensorFlow has no op kind 'EXP' (did you mean 'Exp'?)."),
     (
         lambda: Policy().with_allow("Exp").with_deny("Exp"),
@@ -98,7 +100,7 @@ REFUSED: list[Any] = [
     ),
     (lambda: Policy(expected_calls=5), "or_low, expected_calls and choices are for tuning"),
     (lambda: Policy(choices=(("1", Policy()),)), "or_low, expected_calls and choices are for tuning"),
-    (lambda: Policy(strategy="tuned", or_low="int8"), "Unknown low dtype 'int8'"),
+    (lambda: Policy(strategy="tuned", or_low="int8"), "Unknown 16-bit dtype 'int8'"),
     (
         lambda: Policy(strategy="tuned", expected_calls=-1),
         "expected_calls is a number of calls, 0 if it is not known; got -1.",
@@ -151,6 +153,14 @@ def test_what_a_policy_refuses_and_what_it_says(make: Any, message: str) -> None
 @pytest.mark.parametrize(("make", "message"), UNNOTICED)
 def test_plain_data_of_the_wrong_shape_is_refused_too(make: Any, message: str) -> None:
     test_what_a_policy_refuses_and_what_it_says(make, message)
+
+
+def test_a_field_that_does_not_exist_is_refused_with_the_one_that_is_meant() -> None:
+    with pytest.raises(TypeError, match=r"^Policy has no field 'lwo' \(did you mean 'low'\?\)\.$"):
+        Policy(lwo="float16")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"^Policy has no field 'speed'\.$"):
+        replace(Policy(), speed=1)  # type: ignore[call-arg]
+    assert list(signature(Policy).parameters) == [field.name for field in fields(Policy)]  # what editors show
 
 
 ACCEPTED: list[Any] = [
@@ -307,7 +317,7 @@ def test_a_saved_policy_comes_back_with_every_field(tmp_path: Path) -> None:
     [
         ("{", "policy.json holds no policy: it is not JSON"),
         ("[]", "policy.json holds no policy: the policy should be an object."),
-        ('{"low": "int8"}', "policy.json holds no policy: Unknown low dtype 'int8'"),
+        ('{"low": "int8"}', "policy.json holds no policy: Unknown 16-bit dtype 'int8'"),
     ],
 )
 def test_a_file_that_holds_something_else_is_refused_by_name(text: str, message: str, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mixdown.cli.common import Command, add_low_option, write_line
-from mixdown.cli.demo_children import result_of, results_of
+from mixdown.cli.demo_children import results
 from mixdown.cli.interrupt import ending_at_once
 from mixdown.errors import MixdownError
 
@@ -39,21 +39,21 @@ def demo(options: argparse.Namespace) -> int:
         _check(options)
         started, low = time.perf_counter(), options.low
         page = str(Path(options.html).resolve())
+        found = results(options.data, str(options.epochs), low, page)
         write_line("1. Bad batches. The same network, weights and batches; one batch in twenty holds a NaN.")
-        runs = result_of("rescue", options.data, str(options.epochs), low, page)
-        _print(_rescued(runs, low))
+        _print(_rescued(next(found), low))
         write_line("\n2. Memory. Eight convolutions on images of 256 x 256 pixels, without oneDNN.")
-        full, mixed = results_of(("memory", "float32"), ("memory", low))
+        full, mixed = next(found)
         _print(_remembered(full, mixed, low))
         write_line("\n3. Speed, here. Plans for a compiled step, mostly element-wise, timed while it trains:")
-        found = result_of("machines", low)
-        _print(f"  {kept}." for kept in found["kept"])
+        _print(f"  {kept}." for kept in next(found))
         write_line(
             "\n4. Other machines. Predicted for the same convolutions, batches of 32, compiled by XLA, as Keras does\n"
             "   on one GPU; nothing of this was measured."
         )
-        _print(_predicted(found["predicted"]))
-        _print(_closing(mixed["closed_gate"], low))
+        last = next(found)
+        _print(_predicted(last["predicted"]))
+        _print(_closing(last["closed_gate"], low))
         write_line(f"\nEvery op with its reason, every cast and every skipped step: {options.html}")
         write_line(f"That took {time.perf_counter() - started:.0f} s.")
     return 0
@@ -101,13 +101,13 @@ def _listed(skips: Sequence[Sequence[Any]]) -> str:
     return f" (steps {', '.join(str(step) for step, _ in skips[:MOST_SKIPS])}{more}{variable})"
 
 
-def _remembered(full: dict[str, Any], mixed: dict[str, Any], low: str) -> Iterator[str]:
-    if full["bytes"] <= 0 or mixed["bytes"] <= 0:
+def _remembered(full: int, mixed: int, low: str) -> Iterator[str]:
+    if min(full, mixed) <= 0:
         yield "  This system does not say how much memory a process took."
         return
     yield (
-        f"  Training took {full['bytes'] / 1e6:.0f} MB in float32 and {mixed['bytes'] / 1e6:.0f} MB in {low}, "
-        f"{mixed['bytes'] / full['bytes']:.2f} of it."
+        f"  Beyond TensorFlow itself, training took {full / 1e6:.0f} MB in float32 and {mixed / 1e6:.0f} MB in {low}, "
+        f"{mixed / full:.2f} of it."
     )
 
 

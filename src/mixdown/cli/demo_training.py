@@ -1,6 +1,6 @@
-"""What the demonstration runs, each part in a process of its own: `python -m mixdown.cli.demo_training`.
+"""What the demonstration runs: `python -m mixdown.cli.demo_training`. Start with `run`, which names the parts.
 
-The parts are `rescue`, `memory` and `machines`. A part prints lines for people, and its result as one line of JSON.
+A part may print lines for people; its result is one line of JSON.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ import json
 import os
 import sys
 import tempfile
-import threading
-from collections.abc import Callable
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +19,18 @@ import numpy as np
 import tensorflow as tf
 
 from mixdown.cli.common import write_line
+from mixdown.cli.demo_children import end_with_parent, in_copy
 from mixdown.cli.demo_data import Data, load
 from mixdown.core import Policy
+from mixdown.core.pricing.machines import MACHINES
+from mixdown.reports.build import graph_report
 from mixdown.tensorflow.enable import (
     disable_mixed_precision_graph_rewrite,
     enable_mixed_precision_graph_rewrite,
+    rewriting,
 )
-from mixdown.tensorflow.explaining.explain import explain
 from mixdown.tensorflow.explaining.process_report import report
+from mixdown.tensorflow.explaining.subjects import PlannedGraph, planned_graphs
 from mixdown.tensorflow.loss_scaling.loss_scale import DynamicLossScale
 from mixdown.tensorflow.machine.gates import closed_gate
 from mixdown.tuning.memory import VARIABLE
@@ -36,7 +40,9 @@ BATCH = 64
 FIRST, EVERY = 10, 20  # the first bad batch, and one in how many is bad
 MOST_STEPS = 400
 REPLICAS = ("CPU:0", "CPU:1")
-SIDE, CHANNELS, DEPTH, IMAGES, STEPS = 256, 8, 8, 16, 1  # of the network whose memory is measured
+TESTED = 1000  # images at a time
+SIDE, CHANNELS, DEPTH, IMAGES = 256, 8, 8, 8  # of the network whose memory is measured
+GATES, EXPECTED_CALLS = 12, 1300  # of the network that is tuned: enough calls to try each plan, once
 DEVICES = ("T4", "A100", "H100")
 
 
@@ -77,17 +83,24 @@ def _run(data: Data, how: str, batches: tuple[np.ndarray, np.ndarray], *, two: b
     strategy = tf.distribute.MirroredStrategy(REPLICAS) if two else tf.distribute.get_strategy()
     with strategy.scope():
         model, optimizer = _classifier(data), _optimizer(how)
-        model.compile(optimizer, keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"])
+        model.compile(optimizer, keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     model.fit(*batches, batch_size=BATCH, shuffle=False, verbose=0)
     keras.mixed_precision.set_global_policy("float32")
     scalers = report().scalers if how in ("float16", "bfloat16") else ()
     return {
         "finite": all(bool(np.isfinite(weight).all()) for weight in model.get_weights()),
-        "accuracy": float(model.evaluate(data.x_test, data.y_test, verbose=0)[1]),
+        "accuracy": _accuracy(model, data),
         "skips": [[skip.step, skip.variables[0][0] if skip.variables else ""] for skip in scalers[-1].skips]
         if scalers
         else [],
     }
+
+
+def _accuracy(model: keras.Model, data: Data) -> float:
+    """The share of test images that it tells right, as it runs under the policy in force."""
+    forward, starts = tf.function(model, reduce_retracing=True), range(0, len(data.x_test), TESTED)
+    found = [np.argmax(forward(data.x_test[start : start + TESTED]), -1) for start in starts]
+    return float(np.mean(np.concatenate(found) == data.y_test))
 
 
 def _classifier(data: Data) -> keras.Model:
@@ -111,40 +124,54 @@ def _named(how: str) -> str:
     return f"Keras's {how}" if how.startswith("mixed_") else f"mixdown, {how}"
 
 
-def memory(low: str) -> dict[str, Any]:
-    """The most bytes that training convolutions takes, at a size where it matters, in 16 bits or "float32"."""
-    model = _convolutions(low)
-    images, labels = np.ones([IMAGES, SIDE, SIDE, 3], "float32"), np.zeros([IMAGES], "int32")
-    held = _resident()
-    for _ in range(STEPS):
-        model.train_on_batch(images, labels)
-    return {"bytes": _peak(held), "closed_gate": closed_gate(Policy()) or ""}
+def memory(low: str) -> int:
+    """The most bytes that training convolutions takes, at a size where it matters, in 16 bits or "float32".
+
+    A batch of one image comes first, after which TensorFlow holds what it needs for batches of any size.
+    """
+    model, held = _convolutions(low), list[int]()
+    batches = tf.data.Dataset.from_tensor_slices([1, IMAGES]).map(
+        lambda count: (tf.ones([count, SIDE, SIDE, 3]), tf.zeros([count], tf.int32))
+    )
+    noted = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: held.append(_resident()))  # noqa: ARG005 - Keras passes them by name
+    model.fit(batches, verbose=0, callbacks=[noted])
+    return _peak(held[0])
+
+
+def speed() -> list[str]:
+    """What tuning keeps for a compiled training step that is mostly element-wise, which CPUs may gain from, too."""
+    keras.utils.set_random_seed(7)
+    layers = keras.layers
+    model = keras.Sequential(
+        [layers.Input([64]), layers.Dense(2048), *(Gate() for _ in range(GATES)), layers.Dense(10)]
+    )
+    model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True), jit_compile=True)
+    policy = Policy(low="bfloat16", devices="all", strategy="tuned", expected_calls=EXPECTED_CALLS)
+    with tempfile.TemporaryDirectory() as folder, rewriting(policy):
+        os.environ[VARIABLE] = folder  # tuned anew every time
+        for _ in range(int(SHARE * EXPECTED_CALLS) + 1):
+            model.train_on_batch(np.ones([2 * BATCH, 64], "float32"), np.zeros([2 * BATCH], "int32"))
+        return [graph.tuned for graph in report().graphs if graph.tuned]
 
 
 def prediction(low: str) -> list[dict[str, Any]]:
-    """The work of a step of the same convolutions, and the times that are predicted for some devices."""
+    """The work of a step of the convolutions, and the times that are predicted for some devices."""
     model, specs = _convolutions("float32"), (tf.TensorSpec([32, SIDE, SIDE, 3]), tf.TensorSpec([32], tf.int32))
-    found = []
-    for device in DEVICES:
-        (graph,) = explain(model, *specs, policy=Policy(low=low, devices="all"), device=device).graphs
-        effort = graph.effort
-        (times,) = effort.predicted
-        found.append(
-            {
-                "device": device,
-                "share": effort.share,
-                "bytes": effort.bytes,
-                "float32_bytes": effort.float32_bytes,
-                "float32": times.float32,
-                "mixed": times.mixed,
-            }
-        )
-    return found
+    (step,) = planned_graphs(model, Policy(low=low, devices="all"), specs, machine=MACHINES[DEVICES[0]])
+    return [_predicted(step, device) for device in DEVICES]
 
 
-def machines(low: str) -> dict[str, Any]:
-    """What other machines are predicted to gain, and what this one gains; together, as TensorFlow loads slowly."""
-    return {"predicted": prediction(low), "kept": speed()}
+def _predicted(step: PlannedGraph, device: str) -> dict[str, Any]:
+    effort = graph_report(step.plan, step.name, step.kind, step.facts._replace(machine=MACHINES[device])).effort
+    (times,) = effort.predicted
+    return {
+        "device": device,
+        "share": effort.share,
+        "bytes": effort.bytes,
+        "float32_bytes": effort.float32_bytes,
+        "float32": times.float32,
+        "mixed": times.mixed,
+    }
 
 
 class Gate(keras.layers.Layer):  # type: ignore[misc]  # Keras is untyped
@@ -157,21 +184,6 @@ class Gate(keras.layers.Layer):  # type: ignore[misc]  # Keras is untyped
     def call(self, x: tf.Tensor) -> tf.Tensor:
         """Element by element."""
         return keras.ops.relu(x * self.scale + self.shift) + 0.5 * x
-
-
-def speed() -> list[str]:
-    """What tuning keeps for a compiled training step that is mostly element-wise, which CPUs may gain from, too."""
-    keras.utils.set_random_seed(7)
-    gates, layers = [Gate() for _ in range(2 * DEPTH)], keras.layers
-    model = keras.Sequential([layers.Input([64]), layers.Dense(2048), *gates, layers.Dense(10)])
-    policy = Policy(low="bfloat16", devices="all", strategy="tuned", expected_calls=2000)
-    with tempfile.TemporaryDirectory() as folder:
-        os.environ[VARIABLE] = folder  # tuned anew every time
-        optimizer = enable_mixed_precision_graph_rewrite(keras.optimizers.SGD(1e-4), policy=policy)
-        model.compile(optimizer, keras.losses.SparseCategoricalCrossentropy(from_logits=True), jit_compile=True)
-        for _ in range(int(SHARE * policy.expected_calls) + 1):
-            model.train_on_batch(np.ones([2 * BATCH, 64], "float32"), np.zeros([2 * BATCH], "int32"))
-    return [graph.tuned for graph in report().graphs if graph.tuned]
 
 
 def _convolutions(how: str) -> keras.Model:
@@ -200,16 +212,17 @@ def _peak(before: int) -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before
 
 
-PARTS: dict[str, Callable[..., Any]] = {"rescue": rescue, "memory": memory, "machines": machines}
-
-
-def _end_with_parent() -> None:
-    """Leave when the process that started this one is gone: it holds the other end of stdin."""
-    sys.stdin.read()
-    os._exit(1)
+def run(name: str, epochs: str, low: str, page: str) -> Iterator[Any]:
+    """The results of all parts, in order; what is timed comes last, when nothing else runs."""
+    train = [in_copy(partial(memory, how)) for how in ("float32", low)]  # first of all, see there
+    end_with_parent()
+    yield rescue(name, epochs, low, page)
+    yield [result() for result in train]
+    yield speed()
+    yield {"predicted": prediction(low), "closed_gate": closed_gate(Policy()) or ""}
 
 
 if __name__ == "__main__":
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    write_line(json.dumps(PARTS[sys.argv[1]](*sys.argv[2:])))
+    for found in run(*sys.argv[1:]):
+        write_line(json.dumps(found))
     os._exit(0)  # without waiting for the threads of TensorFlow

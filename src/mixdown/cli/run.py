@@ -23,7 +23,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--locate", action="store_true", help="name the first op that makes an Inf or NaN; slower until there is one"
     )
     parser.add_argument("script", help="the script to run")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="what to pass on to the script")
+    rest = parser.add_argument("arguments", nargs=argparse.REMAINDER, help="what to pass on to the script")
+    rest.required = False  # or argparse says that it misses them
 
 
 def run(options: argparse.Namespace) -> int:

@@ -6,11 +6,12 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from mixdown.core.override import Override
-from mixdown.errors import MisfitError, PolicyError
+from mixdown.errors import MisfitError, PolicyError, WrongTypeError
 from mixdown.rules import RULE_SETS, Category, RuleSet, known_kinds
 from mixdown.rules.spellings import (
     EVERY_DEVICE,
@@ -25,6 +26,7 @@ from mixdown.rules.spellings import (
 from mixdown.untrusted.json_text import parsed
 from mixdown.untrusted.typed import from_json_data, to_json_data
 
+T = TypeVar("T")
 STRATEGIES = ("optimal", "grappler", "tuned")
 
 
@@ -50,6 +52,22 @@ class Level(Enum):
                 return category if category is Category.ALLOW else Category.BARRIER
 
 
+def _names_its_fields(cls: type[T]) -> type[T]:
+    """A dataclass that says which of its fields is probably meant by a keyword that is none."""
+    init, known = cls.__init__, cls.__match_args__  # type: ignore[attr-defined]  # every dataclass has it
+
+    @wraps(init)
+    def checked(self: T, *args: Any, **given: Any) -> None:  # noqa: ANN401 - those of the dataclass
+        for word in given:
+            if word not in known:
+                raise WrongTypeError(f"{cls.__name__} has no field {word!r}{suggestion(word, known)}.")
+        init(self, *args, **given)
+
+    setattr(cls, "__init__", checked)  # noqa: B010 - mypy forbids the assignment
+    return cls
+
+
+@_names_its_fields
 @dataclass(frozen=True, repr=False)
 class Policy:
     """Which ops may run in 16 bits, where, and how that is decided.

@@ -52,6 +52,7 @@ def graph_report(plan: Plan, name: str, kind: str, facts: Facts | None = None) -
         casts=tuple(_cast_row(plan, tensor, to) for tensor, to in casts_of(plan.graph, paints)),
         advice=advise([op.name for op in ops], [product for product in facts.products if product.op in low]),
         effort=_predicted(plan, paints, effort, facts.machine),
+        is_compiled=plan.graph.is_compiled,
     )
 
 

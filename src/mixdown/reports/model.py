@@ -107,6 +107,7 @@ class GraphReport:
     effort: Effort = field(default_factory=Effort)  # of one run
     tuned: str = ""  # what tuning kept, and why
     trials: tuple[Trial, ...] = ()  # how long its candidates took
+    is_compiled: bool = False  # by XLA, which fuses casts with their neighbours
 
     def __repr__(self) -> str:
         return f"<GraphReport {self.name!r}: {self.kind}, {len(self.low_ops)} of {len(self.ops)} ops in 16 bits>"

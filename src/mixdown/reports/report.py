@@ -1,6 +1,5 @@
 """The report that users get: its data, with methods that print it, explain an op and save it. See `Report`."""
 
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Self, TextIO
 
@@ -8,6 +7,7 @@ from mixdown.core.pricing.effort import Effort
 from mixdown.reports.model import GraphReport, ReportData
 from mixdown.reports.rendering.page import notebook, page
 from mixdown.reports.rendering.text import show, text
+from mixdown.rules.spellings import nearest
 from mixdown.untrusted.escaped import escaped
 
 
@@ -93,7 +93,8 @@ def _site_chain(graph: GraphReport, start: tuple[int, int]) -> list[str]:
 
 
 def _suggestion(report: ReportData, name: str) -> str:
-    """The ops whose names end with the name, or else those with similar names."""
-    names = {op.name for graph in report.graphs for op in graph.ops}
-    close = sorted(known for known in names if known.endswith(f"/{name}")) or get_close_matches(name, names, n=3)
+    """The ops whose names end with the name, or those of a layer of that name, or else those with similar names."""
+    names = sorted({op.name for graph in report.graphs for op in graph.ops}, key=lambda known: (len(known), known))
+    last, inside = ([known for known in names if part in f"/{known}$"] for part in (f"/{name}$", f"/{name}"))
+    close = last or inside or nearest(name, names, 3)
     return f" Did you mean {' or '.join(map(repr, close[:3]))}?" if close else ""

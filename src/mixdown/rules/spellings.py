@@ -15,6 +15,7 @@ SHORT = {"fp16": "float16", "half": "float16", "f16": "float16", "bf16": "bfloat
 """Other names of the 16-bit dtypes."""
 
 EVERY_DEVICE = "all"
+FURTHER = 5  # words that are looked at beyond the nearest: swapped letters count twice there
 
 
 class NamedLayer(Protocol):
@@ -38,11 +39,13 @@ def suggestion(word: str, known: Iterable[str]) -> str:
 
 
 def nearest(word: str, known: Iterable[str], most: int) -> list[str]:
-    """The known words that are most like another one, whatever their case."""
+    """The known words that are most like another one, whatever their case; first those with letters swapped."""
     lowered: dict[str, str] = {}
     for each in known:
         lowered.setdefault(each.lower(), each)
-    return [lowered[each] for each in get_close_matches(word.lower(), lowered, n=most, cutoff=0.6)]
+    close = get_close_matches(word.lower(), lowered, n=most + FURTHER, cutoff=0.6)
+    close.sort(key=lambda each: sorted(each) != sorted(word.lower()))
+    return [lowered[each] for each in close[:most]]
 
 
 def low_dtype(value: object) -> str:
@@ -50,7 +53,7 @@ def low_dtype(value: object) -> str:
     named = value if isinstance(value, str) else getattr(value, "name", None) or getattr(value, "__name__", None)
     word = str(value if named is None else named)
     found = SHORT.get(word.lower(), word.lower())
-    choose("low dtype", found if found in LOW_DTYPES else word, LOW_DTYPES)
+    choose("16-bit dtype", found if found in LOW_DTYPES else word, LOW_DTYPES)
     return found
 
 

@@ -99,6 +99,14 @@ def tile(browser: Browser, name: str) -> list[str]:
     return list(browser.script(f"return {parts}.map((part) => part.textContent)", f"summary-{name}"))
 
 
+def test_casts_of_a_compiled_graph_are_counted_before_xla_fuses_them(browser: Browser) -> None:
+    report = sample()
+    browser.open(page(replace(report, graphs=(replace(report.graphs[0], is_compiled=True),))))
+    assert tile(browser, "casts")[2] == "before XLA fuses them"
+    browser.click("#tab-casts")
+    assert "XLA fuses most of them; if it fused none, they would move 6.1 MB per run" in browser.text("#panel-casts p")
+
+
 def test_arithmetic_that_is_not_all_16_bit_is_told_in_per_cent(browser: Browser) -> None:
     browser.open(page(sample(Policy().with_keep(name="head/MatMul"))))
     assert browser.text("#summary-share") == "67 %"

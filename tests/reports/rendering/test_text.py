@@ -52,9 +52,19 @@ def test_an_op_of_several_graphs_is_explained_in_each() -> None:
     assert [line for line in chain.splitlines() if line.startswith("In ")] == ["In train_step:", "In again:"]
 
 
+def test_casts_that_xla_may_fuse_are_not_said_to_move_bytes() -> None:
+    graph = step_graph()
+    assert "Per run the casts read and write 6.1 MB" in text(Report("r", graphs=(graph,)))
+    compiled = text(Report("r", graphs=(replace(graph, is_compiled=True),)))
+    assert "XLA fuses most of the casts; if it fused none, they would read and write 6.1 MB" in compiled
+    assert "Per run the casts" not in compiled
+
+
 UNKNOWN = {
     "Exp": "Did you mean 'encoder/attention/Exp'?",
     "head/MatMull": "Did you mean 'head/MatMul'",
+    "encoder": "Did you mean 'encoder/",
+    "HEAD/MATMUL": "Did you mean 'head/MatMul'",
     "entirely else": "No op named 'entirely else' has a float32 port in this report.",
 }
 

@@ -428,6 +428,7 @@ def test_a_function_is_explained_as_it_is_and_told_what_compiling_changes() -> N
     function = tf.function(classify.python_function, jit_compile=True)
     report = mixdown.explain(function, X, policy=EVERYWHERE, device="A100")
     assert compiled_note(report) == "classify is explained as compiled by XLA, as it is."
+    assert "XLA fuses most of the casts" in str(report)
 
 
 def test_only_a_keras_model_takes_jit_compile() -> None:

@@ -116,13 +116,21 @@ def _one_graph(graph: GraphReport) -> Iterator[Block]:
     if not graph.ops:
         return
     yield from summary(graph)
-    yield f"Per run the casts read and write {moved(graph.totals)}."
+    yield _cost_of_casts(graph)
     yield _totals_table("By layer", "layer", graph.by_layer())
     yield _totals_table("By kind", "kind", graph.by_kind())
     if graph.casts:
         largest = sorted(graph.casts, key=lambda cast: (-(cast.bytes or 0), cast.tensor))
         rows = [(each.tensor, each.to, "unknown" if each.bytes is None else size(each.bytes)) for each in largest]
         yield Table(_title("Casts", len(rows)), ("tensor", "to", "moves"), rows[:MOST_ROWS])
+
+
+def _cost_of_casts(graph: GraphReport) -> str:
+    if graph.casts and graph.is_compiled:
+        return (
+            f"XLA fuses most of the casts; if it fused none, they would read and write {moved(graph.totals)} per run."
+        )
+    return f"Per run the casts read and write {moved(graph.totals)}."
 
 
 def _totals_table(title: str, what: str, parts: dict[str, Totals]) -> Table:

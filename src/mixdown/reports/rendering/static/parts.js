@@ -6,7 +6,8 @@ function castsView(graph, onOp) {
   const unknown = unknownCasts(graph.casts);
   const moved = `${size(knownBytes(graph.casts))} per run, read and written together`;
   const rest = unknown ? `; the shape of ${count(unknown)} is known only when it runs` : "";
-  const note = `${counted(graph.casts.length, "cast")}, moving ${moved}${rest}.`;
+  const moving = graph.is_compiled ? ". XLA fuses most of them; if it fused none, they would move" : ", moving";
+  const note = `${counted(graph.casts.length, "cast")}${moving} ${moved}${rest}.`;
   return el("section", { class: "card" }, el("p", {}, note), castTable(graph, onOp));
 }
 

@@ -53,7 +53,9 @@ function tiles(report, graph) {
       "casts",
       "Casts",
       count(casts.length),
-      `moving ${moved}${unknown ? `, ${count(unknown)} of unknown shape` : ""}`,
+      graph && graph.is_compiled
+        ? "before XLA fuses them"
+        : `moving ${moved}${unknown ? `, ${count(unknown)} of unknown shape` : ""}`,
     ],
     ["ops", "Ops in 16 bits", count(lowCount(ops)), `of ${counted(ops.length, "float32 op")}`],
     policyTile(graph ? graph.policy : {}),
