@@ -102,7 +102,7 @@ class Problem:
             readers = [of[site] for site in tensor.consumers]
             if not readers or (maker <= SINK and max(readers) <= SINK):
                 continue
-            if readers[0] != maker or len(set(readers)) > 1:
+            if readers[0] != maker or (len(readers) > 1 and len(set(readers)) > 1):
                 out += self._bonds(index, tensor, maker)
         # A rounded maximum is not found again among exact values: what compares the two must be low if it is.
         pairs = [(one, other) for one, other in self.view.selections_compared if one in self.vertices]
@@ -120,10 +120,11 @@ class Problem:
         return out
 
     def _vertices(self, sites: Sequence[int], apart_from: int) -> tuple[int, ...]:
+        of = self._of
         if len(sites) == 1:
-            vertex = self._of[sites[0]]
+            vertex = of[sites[0]]
             return () if vertex == apart_from else (vertex,)
-        return tuple(sorted({self._of[site] for site in sites} - {apart_from}))
+        return tuple(sorted({of[site] for site in sites} - {apart_from}))
 
     def solve(self) -> Cut:
         """The cheapest cut: its capacity is what the free sites and the casts at them move beyond the least."""
@@ -167,10 +168,17 @@ class Problem:
         for site, vertex in self.vertices.items():
             more[vertex] += self.saving[site] if low[vertex] else -self.saving[site]
         for edge in self.edges:
-            if not edge.cost:
+            maker, readers, cost = edge.maker, edge.readers, edge.cost
+            if not cost:
+                continue
+            if len(readers) == 1 and not edge.only_down:  # whichever end changes, they agree if they did not, or else not
+                change = -cost if low[maker] is not low[readers[0]] else cost
+                for vertex in (maker, readers[0]):
+                    if vertex > SINK:
+                        more[vertex] += change
                 continue
             now = edge.bytes(low)
-            for vertex in {edge.maker, *edge.readers} - {SOURCE, SINK}:
+            for vertex in {maker, *readers} - {SOURCE, SINK}:
                 low[vertex] = not low[vertex]
                 more[vertex] += edge.bytes(low) - now
                 low[vertex] = not low[vertex]

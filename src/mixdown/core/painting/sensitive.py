@@ -67,7 +67,9 @@ def _split_readers(view: PolicyView, canvas: Canvas, tensor: Tensor) -> dict[int
     beyond = _reached(view, full, canvas)
     found = {}
     for site in sorted(others):
-        reached = _reached(view, [site])
+        if site not in view.reached:
+            view.reached[site] = _reached(view, [site])
+        reached = view.reached[site]
         if not beyond.isdisjoint(reached) or min(len(reached), len(beyond)) >= FARTHEST:  # all beyond is full
             found[site] = min(full)
     return found

@@ -55,7 +55,7 @@ class Lines:
         return equation.source_info if self._origin is None else private.inside(self._origin, equation.source_info)
 
     def add(self, equation: Any, operands: list[Any], params: dict[str, Any] | None = None, types: Any = None) -> None:
-        """Add an equation like another one, with these operands; parameters and types of results are others if given."""
+        """Add an equation like another one, with these operands, and with parameters and types of results if given."""
         is_inner = self._origin is not None
         if types is None and not is_inner:
             unchanged = operands == equation.invars
