@@ -171,7 +171,9 @@ class Problem:
             maker, readers, cost = edge.maker, edge.readers, edge.cost
             if not cost:
                 continue
-            if len(readers) == 1 and not edge.only_down:  # whichever end changes, they agree if they did not, or else not
+            if (
+                len(readers) == 1 and not edge.only_down
+            ):  # whichever end changes, they agree if they did not, or else not
                 change = -cost if low[maker] is not low[readers[0]] else cost
                 for vertex in (maker, readers[0]):
                     if vertex > SINK:

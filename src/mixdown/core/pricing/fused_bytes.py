@@ -78,7 +78,7 @@ class FusedPrices(Prices):
             return super().bonds(tensor)
         needless = Bond(made.consumers, 2 * HINT)
         special = self._has_special_bonds
-        if not special[made.site] and not any([special[site] for site in made.consumers]):
+        if not special[made.site] and True not in [special[site] for site in made.consumers]:
             return [needless]
         # A table is cast as a whole.
         tables = [Bond((s,), self.cast(tensor)) for s in made.consumers if self._kinds[s] in self.traits.lookups]
