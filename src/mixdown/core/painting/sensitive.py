@@ -59,6 +59,8 @@ def meet(view: PolicyView, canvas: Canvas) -> Strokes:
 
 def _split_readers(view: PolicyView, canvas: Canvas, tensor: Tensor) -> dict[int, int]:
     """The readers of a value that are not full although one that they meet again is, with that one."""
+    if not _disagree(canvas, tensor):
+        return {}
     readers = [site for site in set(tensor.consumers) if view.computing[site]]
     full = [site for site in readers if canvas[site] is Paint.FULL]
     others = [site for site in readers if canvas[site] is not Paint.FULL]
@@ -73,6 +75,11 @@ def _split_readers(view: PolicyView, canvas: Canvas, tensor: Tensor) -> dict[int
         if not beyond.isdisjoint(reached) or min(len(reached), len(beyond)) >= FARTHEST:  # all beyond is full
             found[site] = min(full)
     return found
+
+
+def _disagree(canvas: Canvas, tensor: Tensor) -> bool:
+    """Whether some readers of a value are full, and some are not."""
+    return len({canvas[site] is Paint.FULL for site in tensor.consumers}) > 1
 
 
 def _reached(view: PolicyView, sites: list[int], full_on: Canvas | None = None) -> set[int]:

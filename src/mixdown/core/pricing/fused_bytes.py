@@ -68,9 +68,10 @@ class FusedPrices(Prices):
 
     def bonds(self, tensor: int) -> list[Bond]:
         """What it costs if a value and its readers have different paints: kernels take casts in."""
-        if tensor not in self._bonds:
-            self._bonds[tensor] = self._find_bonds(tensor)
-        return self._bonds[tensor]
+        found = self._bonds.get(tensor)
+        if found is None:
+            found = self._bonds[tensor] = self._find_bonds(tensor)
+        return found
 
     def _find_bonds(self, tensor: int) -> list[Bond]:
         made = self.graph.tensors[tensor]

@@ -196,11 +196,13 @@ class _Rounds:
             if not old[t]:
                 continue
             old[t] = False
-            parts = [read_by(t, reader) for reader in readers[t]]
-            if len(parts) == 1 and len(parts[0][0]) <= MOST_KERNELS:
-                kernels, libraries = parts[0]
+            sites = readers[t]
+            if len(sites) == 1:
+                kernels, libraries = read_by(t, sites[0])
+                if len(kernels) > MOST_KERNELS:
+                    kernels, libraries = _merged([(kernels, libraries)])
             else:
-                kernels, libraries = _merged(parts)
+                kernels, libraries = _merged([read_by(t, reader) for reader in sites])
             value = values[t]
             if tells and (kernels != value.kernels or libraries != value.libraries):
                 self._old_prices[t] = True

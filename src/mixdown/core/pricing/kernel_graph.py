@@ -114,11 +114,14 @@ class KernelGraph:
     @cached_property
     def levels(self) -> list[int]:
         """Per site, how many kernels of those that fuse no result have to run before it is done."""
-        makers = [tensor.site for tensor in self.graph.tensors]
+        makers, read, passes = [tensor.site for tensor in self.graph.tensors], self.read, self.passes
         out = [0] * len(self.graph.sites)
         for site in self.order:
-            before = max([out[makers[t]] for t in self.read[site]], default=0)
-            out[site] = before + (not self.passes[site])
+            before = 0
+            for t in read[site]:
+                level = out[makers[t]]
+                before = level if level > before else before  # noqa: FURB136 - max() takes four times as long
+            out[site] = before if passes[site] else before + 1
         return out
 
     @cached_property

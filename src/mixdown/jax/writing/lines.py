@@ -95,7 +95,8 @@ class Lines:
             rounded: whether a 16-bit value is to be read as it is stored; else XLA may leave out the rounding.
         """
         value = self[atom]
-        if value.aval.dtype == dtype:
+        before = value.aval.dtype
+        if before is dtype or before == dtype:
             return value
         if type(atom) is Literal:
             return self.converted(value, dtype, near)
