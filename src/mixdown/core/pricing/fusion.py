@@ -58,18 +58,19 @@ class Fusion(KernelGraph):
     @cached_property
     def values(self) -> list[Value]:
         """Every tensor as the compiler sees it."""
-        return self._settled.values
+        return self._settled[0]
 
     @cached_property
     def prices(self) -> list[tuple[int, int] | None]:
         """Per tensor, what it costs in 16 bits and in float32; None if no choice of the compiler is in it."""
-        return self._settled.prices
+        return self._settled[1]
 
     @cached_property
-    def _settled(self) -> _Rounds:
+    def _settled(self) -> tuple[list[Value], list[tuple[int, int] | None]]:
+        """Both; what else the rounds need is not kept."""
         rounds = _Rounds(self, self.free)
         rounds.run()
-        return rounds
+        return rounds.values, rounds.prices
 
     def pays_to_store(self, t: int) -> bool:
         """Whether to store a sum in 16 bits moves fewer bytes than to compute it wherever it is read.

@@ -106,9 +106,11 @@ class KernelGraph:
         return [sites if len(sites) < 2 else list(dict.fromkeys(sites)) for sites in each]  # noqa: PLR2004 - a pair
 
     @cached_property
-    def readers(self) -> list[list[int]]:
+    def readers(self) -> list[Sequence[int]]:
         """Per tensor, the sites that read more of it than its shape."""
         blind = [kind in self.traits.looks_at_shapes for kind in self.graph.kinds]
+        if True not in blind:
+            return self._consumers
         return [[site for site in sites if not blind[site]] for sites in self._consumers]
 
     @cached_property

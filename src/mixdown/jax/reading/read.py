@@ -101,10 +101,7 @@ class ProgramReader:
 
     def read_by(self, atom: Any, site: int, scope: Scope) -> None:
         """Let a site read an operand, if that is a float32 variable or a number that a dtype may not hold."""
-        if type(atom) is not Literal:
-            if is_full(atom):
-                self.build.read(scope.tensors[atom], site)
-        elif is_full(atom) and not is_exact(atom):
+        if is_full(atom) and not (is_literal(atom) and is_exact(atom)):
             self.build.read(self.tensor_of(atom, scope), site)
 
     def make(self, variable: Any, site: int, scope: Scope) -> None:
@@ -181,22 +178,22 @@ class ProgramReader:
         first, last = sites[0], sites[-1]
         tensors = self._tensors(operands, scope)
         for atom, tensor, its in zip(operands, tensors, facts.operands, strict=True):
-            if not its:
-                continue
-            if tensor != NONE:
+            if its and tensor != NONE:
                 self.build.read(tensor, first)
-            else:
+            elif its:
                 self.read_by(atom, first, scope)
         for variable, its in zip(equation.outvars, facts.results, strict=True):
             if its:
                 self.make(variable, last, scope)
-        reads = (first,) * len(tensors) if all(facts.operands) else tuple(first if i else NONE for i in facts.operands)
-        makes = (
-            (last,) * len(facts.results) if all(facts.results) else tuple(last if i else NONE for i in facts.results)
-        )
+        reads, makes = _per_port(sites[:1], facts.operands), _per_port(sites[-1:], facts.results)
         return Step(equation, reads, makes, (), tensors)
 
     def _tensors(self, operands: Iterable[Any], scope: Scope) -> tuple[int, ...]:
         """Per operand, its tensor."""
         tensors = scope.tensors
         return tuple([NONE if type(atom) is Literal else tensors.get(atom, NONE) for atom in operands])
+
+
+def _per_port(site: tuple[int, ...], full: tuple[bool, ...]) -> tuple[int, ...]:
+    """Per port, the site if it is a float32 array."""
+    return site * len(full) if False not in full else tuple([site[0] if its else NONE for its in full])
