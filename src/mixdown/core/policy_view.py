@@ -296,11 +296,6 @@ class PolicyView:
         ]
 
     @cached_property
-    def reached(self) -> dict[int, set[int]]:
-        """What `onward` reaches from some sites, as far as anybody looked."""
-        return {}
-
-    @cached_property
     def _only_checked(self) -> set[int]:
         """The sites whose results are only looked at for Inf and NaN, as loss scaling does."""
         graph, checks = self.graph, self.traits.finite_checks
@@ -333,14 +328,12 @@ class PolicyView:
 
     def sites_of(self, category: Category) -> list[int]:
         """The sites of one category."""
-        return self._sites.get(category, [])
+        return self._sites[category]
 
     @cached_property
     def _sites(self) -> dict[Category, list[int]]:
-        out: dict[Category, list[int]] = {}
-        for site, category in enumerate(self.categories):
-            out.setdefault(category, []).append(site)
-        return out
+        categories = self.categories
+        return {each: [site for site, its in enumerate(categories) if its is each] for each in Category}
 
     def mask(self, *categories: Category) -> list[bool]:
         """Per site, whether its category is one of these."""

@@ -1,4 +1,4 @@
-"""What is known of an equation whatever stands around it: `Facts`. Found once for all equations that are alike."""
+"""What an equation is, whatever stands around it: `EquationFacts`, found once for all equations that are alike."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mixdown.jax.reading.equations import (
 MIXED = "it has ports of another floating dtype already"
 
 
-class Facts(NamedTuple):
+class EquationFacts(NamedTuple):
     """What an equation is."""
 
     operands: tuple[bool, ...]  # per operand, whether it is a float32 array
@@ -35,9 +35,9 @@ class KnownFacts:
     """The facts of the equations of a program."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[Any, ...], Facts] = {}
+        self._known: dict[tuple[Any, ...], EquationFacts] = {}
 
-    def of(self, equation: Any) -> Facts:
+    def of(self, equation: Any) -> EquationFacts:
         """What an equation is."""
         operands = equation.invars
         key = (
@@ -55,8 +55,8 @@ class KnownFacts:
             return _facts(equation)
 
 
-def _facts(equation: Any) -> Facts:
-    return Facts(
+def _facts(equation: Any) -> EquationFacts:
+    return EquationFacts(
         tuple(map(is_full, equation.invars)),
         tuple(map(is_full, equation.outvars)),
         kind_of(equation),
