@@ -1,4 +1,4 @@
-"""How long JAX programs take to be read, planned and traced again, beside JAX's own tracing of the same program.
+"""How long JAX programs take to be read, planned and written anew, beside JAX's own tracing of the same program.
 
     .venv-gpu/bin/python benchmarks/jax_plan_time.py [--models ViT,chain] [--repeat 5] [--profile]
 
@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--profile", action="store_true", help="show which functions the time goes to")
     options = parser.parse_args(arguments)
-    print(LINE.format("program", "equations", "trace", "read", "plan", "retrace", "all / trace"), flush=True)
+    print(LINE.format("program", "equations", "trace", "read", "plan", "write", "all / trace"), flush=True)
     for name in options.models.split(","):
         if name != "chain":
             report(name, full_sized(name), options)
@@ -79,7 +79,7 @@ def chain(length: int) -> tuple[Callable[..., Any], Any]:
 
 
 def report(name: str, program: tuple[Callable[..., Any], Any], options: argparse.Namespace) -> list[float]:
-    """Print the times of a program, and return them: tracing, reading, planning, tracing again."""
+    """Print the times of a program, and return them: tracing, reading, planning, writing."""
     runs = [once(*program) for _ in range(options.repeat)]
     times = [1e3 * min(run[part] for run in runs) for part in range(4)]
     count = len(jax.make_jaxpr(program[0])(*program[1]).eqns)
@@ -91,7 +91,7 @@ def report(name: str, program: tuple[Callable[..., Any], Any], options: argparse
 
 
 def once(step: Callable[..., Any], arguments: Any) -> list[float]:
-    """Seconds for tracing, reading, planning and tracing again."""
+    """Seconds for tracing, reading, planning and writing."""
     moments = [time.thread_time()]
     closed = jax.make_jaxpr(lambda *given: step(*given))(*arguments)  # noqa: PLW0108 - a new function: nothing is remembered of it
     moments.append(time.thread_time())

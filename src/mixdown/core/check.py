@@ -19,12 +19,14 @@ Law = Callable[["PolicyView", "Sequence[int]"], list[int]]
 
 def low_is_defined(view: PolicyView, low: Sequence[int]) -> list[int]:
     """The op is defined for the low dtype."""
-    return [site for site in low if not view.graph.sites[site].legal]
+    sites = view.graph.sites
+    return [site for site in low if not sites[site].legal]
 
 
 def low_has_a_kernel(view: PolicyView, low: Sequence[int]) -> list[int]:
     """The device has a kernel for the low dtype."""
-    return [site for site in low if not view.graph.sites[site].kernel]
+    sites = view.graph.sites
+    return [site for site in low if not sites[site].kernel]
 
 
 def frozen_ops_are_full(view: PolicyView, low: Sequence[int]) -> list[int]:
@@ -35,24 +37,25 @@ def frozen_ops_are_full(view: PolicyView, low: Sequence[int]) -> list[int]:
 
 def denied_ops_are_full(view: PolicyView, low: Sequence[int]) -> list[int]:
     """A deny op is never low."""
-    return [site for site in low if view.categories[site] is Category.DENY]
+    categories, deny = view.categories, Category.DENY
+    return [site for site in low if categories[site] is deny]
 
 
 def unlisted_ops_are_full(view: PolicyView, low: Sequence[int]) -> list[int]:
     """An op on no list is never low, unless a tie or an existing cast makes it."""
+    categories, sites, barrier = view.categories, view.graph.sites, Category.BARRIER
     excused = {site for tie in view.graph.ties for site in (*tie.sites, *tie.followers)}
     return [
         site
         for site in low
-        if view.categories[site] is Category.BARRIER
-        and site not in excused
-        and view.graph.sites[site].role is not Role.CONVERSION
+        if categories[site] is barrier and site not in excused and sites[site].role is not Role.CONVERSION
     ]
 
 
 def exact_values_are_full(view: PolicyView, low: Sequence[int]) -> list[int]:
     """What 16 bits would ruin stays full, unless the user said otherwise."""
-    return [site for site in low if site in view.exact and site in view.kept]
+    exact, kept = view.exact, view.kept
+    return [site for site in low if site in exact and site in kept]
 
 
 def ties_agree(view: PolicyView, low: Sequence[int]) -> list[int]:

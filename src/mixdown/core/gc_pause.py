@@ -21,6 +21,17 @@ def collector_paused() -> Iterator[None]:
         if running:
             gc.enable()
             _pausing.discard(block)
+            _age_all()
+
+
+def _age_all() -> None:
+    """Count all objects as old ones: a plan lives long, and looking for cycles in it at once takes a while."""
+    if gc.get_freeze_count():  # somebody else keeps objects from the collector
+        return
+    try:
+        gc.freeze()
+    finally:
+        gc.unfreeze()
 
 
 _pausing: set[object] = set()  # the blocks that stopped the collector

@@ -194,7 +194,7 @@ class PolicyView:
             free and site.legal and site.kernel for free, site in zip(self.candidates, self.graph.sites, strict=True)
         ]
 
-    @property
+    @cached_property
     def traits(self) -> Traits:
         """What the kinds of the graph's host do."""
         return self.policy.rule_set.traits
@@ -218,12 +218,9 @@ class PolicyView:
             return set(self.outer)
         if self._ends_taint:
             return (self._behind_denied | self.outer) - self._spoilt
-        moved = {
-            index
-            for index, site in enumerate(self.graph.sites)
-            if self.graph.ops[site.op].compiled and self.supports[index] and self.categories[index] is Category.CLEAR
-        }
-        sums = self._sums_for([site for site in self.sites_of(Category.ALLOW) if self.supports[site]])
+        ops, sites, supports = self.graph.ops, self.graph.sites, self.supports
+        moved = {s for s in self.sites_of(Category.CLEAR) if supports[s] and ops[sites[s].op].compiled}
+        sums = self._sums_for([site for site in self.sites_of(Category.ALLOW) if supports[site]])
         return (moved | sums | self._last_sums_of_small | self.outer) - self._spoilt
 
     @cached_property
@@ -331,7 +328,12 @@ class PolicyView:
 
     def sites_of(self, category: Category) -> list[int]:
         """The sites of one category."""
-        return [site for site, its in enumerate(self.categories) if its is category]
+        return self._sites[category]
+
+    @cached_property
+    def _sites(self) -> dict[Category, list[int]]:
+        categories = self.categories
+        return {each: [site for site, its in enumerate(categories) if its is each] for each in Category}
 
     def mask(self, *categories: Category) -> list[bool]:
         """Per site, whether its category is one of these."""

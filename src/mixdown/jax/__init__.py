@@ -1,4 +1,4 @@
-"""The JAX host: reads traced programs into the core, and traces them again as the plan says. Loss scaling in JAX.
+"""The JAX host: reads traced programs into the core, and writes them anew as the plan says. Loss scaling in JAX.
 
 What comes in is a function or a jitted program and a policy; what goes out is the same program with ops in 16 bits, and
 reports on it. The doors are `enable`, `rewriting` and `rewrite`; the public names are imported on first use.

@@ -2,7 +2,7 @@
 
 Checked on the releases of `TESTED`. What is only for people (scopes, source lines) is left out where JAX lacks it; what
 the hook needs is asked for by `missing_for_hook`, so that `enable` can say why it cannot work. `rewrite` needs
-`get_bind_params` alone, and only for primitives that hold functions.
+`get_bind_params` alone, and only for primitives that hold functions; `abstract_eval` saves it time.
 """
 
 from __future__ import annotations
@@ -70,6 +70,23 @@ class AsTraced:
     def __exit__(self, *error: object) -> None:
         self._settings.__exit__(*error)
         self._named.__exit__(*error)
+
+
+def inside(outer: Any, inner: Any) -> Any:
+    """The source info of an equation whose jaxpr is called by an equation with another one: the scopes of both."""
+    replace = getattr(inner, "replace", None)
+    return inner if replace is None else replace(name_stack=outer.name_stack + inner.name_stack)
+
+
+def result_types(equation: Any, operands: Sequence[Any], params: dict[str, Any]) -> Sequence[Any]:
+    """The types of what an equation would make of operands of these types, with these parameters."""
+    primitive = equation.primitive
+    evaluate = getattr(primitive, "abstract_eval", None)
+    with equation.ctx.manager:
+        if evaluate is None:
+            return list(jax.make_jaxpr(lambda *values: bind(primitive, values, params))(*operands).out_avals)
+        found = evaluate(*operands, **params)[0]
+    return found if primitive.multiple_results else [found]
 
 
 def bind(

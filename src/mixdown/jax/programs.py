@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import jax
 from jax.extend.core import ClosedJaxpr
 from jax.interpreters import partial_eval
 
@@ -35,9 +34,8 @@ class Program:
         """The closed jaxpr that runs by the plan; the original if the plan changes nothing."""
         if not self.plan.changes_anything:
             return self.original
-        run = written(self.reading, self.plan, differentiable=differentiable)
         with collector_paused():
-            return jax.make_jaxpr(run)(*self.original.in_avals)
+            return written(self.reading, self.plan, differentiable=differentiable)
 
     @cached_property
     def rewritten(self) -> Any:

@@ -7,7 +7,6 @@ takes an auxiliary vertex per direction. Of equally cheap assignments the one wi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import chain, pairwise
 from typing import NamedTuple
 
@@ -102,28 +101,24 @@ class Problem:
             readers = [of[site] for site in tensor.consumers]
             if not readers or (maker <= SINK and max(readers) <= SINK):
                 continue
-            if readers[0] != maker or len(set(readers)) > 1:
-                out += self._bonds(index, tensor, maker)
+            if readers[0] != maker or (len(readers) > 1 and len(set(readers)) > 1):
+                out += self._bonds(index, tensor, maker, readers)
         # A rounded maximum is not found again among exact values: what compares the two must be low if it is.
         pairs = [(one, other) for one, other in self.view.selections_compared if one in self.vertices]
         return out + [Edge(of[one], (of[other],), 0, must_agree=True) for one, other in pairs]
 
-    def _bonds(self, index: int, tensor: Tensor, maker: int) -> list[Edge]:
+    def _bonds(self, index: int, tensor: Tensor, maker: int, readers: list[int]) -> list[Edge]:
         """What a tensor costs if its ends differ; a cast of the program is low only if all its readers are."""
-        out = [
-            Edge(maker, readers, bond.price, False, bond.only_down)  # noqa: FBT003 - a tuple
-            for bond in self.prices.bonds(index)
-            if (readers := self._vertices(bond.readers, maker))
-        ]
+        everyone = (readers[0],) if len(readers) == 1 else _apart(readers, maker)
+        out = []
+        for bond in self.prices.bonds(index):
+            is_for_all = bond.readers is tensor.consumers or len(readers) == 1
+            its = everyone if is_for_all else _apart([self._of[site] for site in bond.readers], maker)
+            if its:
+                out.append(Edge(maker, its, bond.price, False, bond.only_down))  # noqa: FBT003 - a tuple
         if maker > SINK and self.view.graph.sites[tensor.site].role is Role.CONVERSION:
-            out.append(Edge(maker, self._vertices(tensor.consumers, maker), 0, must_agree=True))
+            out.append(Edge(maker, everyone, 0, must_agree=True))
         return out
-
-    def _vertices(self, sites: Sequence[int], apart_from: int) -> tuple[int, ...]:
-        if len(sites) == 1:
-            vertex = self._of[sites[0]]
-            return () if vertex == apart_from else (vertex,)
-        return tuple(sorted({self._of[site] for site in sites} - {apart_from}))
 
     def solve(self) -> Cut:
         """The cheapest cut: its capacity is what the free sites and the casts at them move beyond the least."""
@@ -167,10 +162,19 @@ class Problem:
         for site, vertex in self.vertices.items():
             more[vertex] += self.saving[site] if low[vertex] else -self.saving[site]
         for edge in self.edges:
-            if not edge.cost:
+            maker, readers, cost = edge.maker, edge.readers, edge.cost
+            if not cost:
+                continue
+            if (
+                len(readers) == 1 and not edge.only_down
+            ):  # whichever end changes, they agree if they did not, or else not
+                change = -cost if low[maker] is not low[readers[0]] else cost
+                for vertex in (maker, readers[0]):
+                    if vertex > SINK:
+                        more[vertex] += change
                 continue
             now = edge.bytes(low)
-            for vertex in {edge.maker, *edge.readers} - {SOURCE, SINK}:
+            for vertex in {maker, *readers} - {SOURCE, SINK}:
                 low[vertex] = not low[vertex]
                 more[vertex] += edge.bytes(low) - now
                 low[vertex] = not low[vertex]
@@ -191,6 +195,11 @@ class Edge(NamedTuple):
         if self.only_down and low[self.maker]:
             return 0
         return self.cost if any(low[reader] is not low[self.maker] for reader in self.readers) else 0
+
+
+def _apart(vertices: list[int], maker: int) -> tuple[int, ...]:
+    """The vertices, each once, without this one."""
+    return tuple(sorted({*vertices} - {maker}))
 
 
 def _free(view: PolicyView, canvas: Canvas) -> list[bool]:

@@ -45,11 +45,12 @@ def meet(view: PolicyView, canvas: Canvas) -> Strokes:
         return {}
     graph, painted = view.graph, list(canvas)
     strokes: Strokes = {}
+    reached: dict[int, set[int]] = {}
     # Weights and constants are not computed: they are rounded wherever that pays.
     computed = [site.role is not Role.VARIABLE_READ for site in graph.sites]
     queue = [tensor for tensor in graph.tensors if len(tensor.consumers) > 1 and computed[tensor.site]]
     for tensor in queue:
-        for site, cause in _split_readers(view, painted, tensor).items():
+        for site, cause in _split_readers(view, painted, tensor, reached).items():
             painted[site] = Paint.FULL
             strokes[site] = Stroke(Paint.FULL, "meet", (cause,))
             touched = [graph.tensors[index] for index in graph.touched[site]]
@@ -57,8 +58,17 @@ def meet(view: PolicyView, canvas: Canvas) -> Strokes:
     return strokes
 
 
-def _split_readers(view: PolicyView, canvas: Canvas, tensor: Tensor) -> dict[int, int]:
-    """The readers of a value that are not full although one that they meet again is, with that one."""
+def _split_readers(view: PolicyView, canvas: Canvas, tensor: Tensor, reached: dict[int, set[int]]) -> dict[int, int]:
+    """The readers of a value that are not full although one that they meet again is, with that one.
+
+    Args:
+        view: the graph.
+        canvas: the paints so far.
+        tensor: the value.
+        reached: what is known of what sites reach; what is found is added.
+    """
+    if not _disagree(canvas, tensor):
+        return {}
     readers = [site for site in set(tensor.consumers) if view.computing[site]]
     full = [site for site in readers if canvas[site] is Paint.FULL]
     others = [site for site in readers if canvas[site] is not Paint.FULL]
@@ -67,10 +77,18 @@ def _split_readers(view: PolicyView, canvas: Canvas, tensor: Tensor) -> dict[int
     beyond = _reached(view, full, canvas)
     found = {}
     for site in sorted(others):
-        reached = _reached(view, [site])
-        if not beyond.isdisjoint(reached) or min(len(reached), len(beyond)) >= FARTHEST:  # all beyond is full
+        if site not in reached:
+            reached[site] = _reached(view, [site])
+        if (
+            not beyond.isdisjoint(reached[site]) or min(len(reached[site]), len(beyond)) >= FARTHEST
+        ):  # all beyond is full
             found[site] = min(full)
     return found
+
+
+def _disagree(canvas: Canvas, tensor: Tensor) -> bool:
+    """Whether some readers of a value are full, and some are not."""
+    return len({canvas[site] is Paint.FULL for site in tensor.consumers}) > 1
 
 
 def _reached(view: PolicyView, sites: list[int], full_on: Canvas | None = None) -> set[int]:

@@ -62,21 +62,24 @@ class FusedPrices(Prices):
     def saving(self, site: int) -> int:
         """What the op saves by 16 bits; asked for in each attempt of the cut."""
         if site not in self._savings:
-            self._savings[site] = super().saving(site)
+            low, full = self._stored(site) if self._fused[site] else (self.low(site), self.full(site))
+            self._savings[site] = full - low
         return self._savings[site]
 
     def bonds(self, tensor: int) -> list[Bond]:
         """What it costs if a value and its readers have different paints: kernels take casts in."""
-        if tensor not in self._bonds:
-            self._bonds[tensor] = self._find_bonds(tensor)
-        return self._bonds[tensor]
+        found = self._bonds.get(tensor)
+        if found is None:
+            found = self._bonds[tensor] = self._find_bonds(tensor)
+        return found
 
     def _find_bonds(self, tensor: int) -> list[Bond]:
         made = self.graph.tensors[tensor]
         if not self._fused[made.site]:
             return super().bonds(tensor)
         needless = Bond(made.consumers, 2 * HINT)
-        if not any(self._has_special_bonds[site] for site in (made.site, *made.consumers)):
+        special = self._has_special_bonds
+        if not special[made.site] and True not in [special[site] for site in made.consumers]:
             return [needless]
         # A table is cast as a whole.
         tables = [Bond((s,), self.cast(tensor)) for s in made.consumers if self._kinds[s] in self.traits.lookups]

@@ -10,7 +10,7 @@ one before found, and looks only at what that concerns.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from math import inf
 
@@ -43,9 +43,9 @@ class Value:
     sources: Sources  # the stored tensors it is computed from; itself, if it is stored
     low: bool  # stored in 16 bits, if it is stored
     stored: bool
-    work: float = 0.0  # arithmetic to compute it from its sources, as the bytes an element that take as long to read
-    libraries: Sources = NOTHING  # sites that read it and run on their own
-    kernels: Kernels = field(default_factory=lambda: NO_KERNELS)
+    work: float  # arithmetic to compute it from its sources, as the bytes an element that take as long to read
+    libraries: Sources  # sites that read it and run on their own
+    kernels: Kernels
 
 
 @dataclass(frozen=True)
@@ -58,18 +58,19 @@ class Fusion(KernelGraph):
     @cached_property
     def values(self) -> list[Value]:
         """Every tensor as the compiler sees it."""
-        return self._settled.values
+        return self._settled[0]
 
     @cached_property
     def prices(self) -> list[tuple[int, int] | None]:
         """Per tensor, what it costs in 16 bits and in float32; None if no choice of the compiler is in it."""
-        return self._settled.prices
+        return self._settled[1]
 
     @cached_property
-    def _settled(self) -> _Rounds:
+    def _settled(self) -> tuple[list[Value], list[tuple[int, int] | None]]:
+        """Both; what else the rounds need is not kept."""
         rounds = _Rounds(self, self.free)
         rounds.run()
-        return rounds
+        return rounds.values, rounds.prices
 
     def pays_to_store(self, t: int) -> bool:
         """Whether to store a sum in 16 bits moves fewer bytes than to compute it wherever it is read.
@@ -112,12 +113,15 @@ class _Rounds:
         made, passes, tensors = graph.made, graph.passes, graph.graph.tensors
         self._alone = [frozenset((t,)) for t in range(len(tensors))]
         self.values = [
-            Value(alone, tensor.site in graph.products, not passes[tensor.site])
+            Value(alone, tensor.site in graph.products, not passes[tensor.site], 0.0, NOTHING, NO_KERNELS)
             for alone, tensor in zip(self._alone, tensors, strict=True)
         ]
         self.prices: list[tuple[int, int] | None] = [None] * len(tensors)
         self._forward = [(t, site) for site in graph.order if passes[site] for t in made[site]]
-        self._backward = [(t, site) for site in reversed(graph.order) for t in made[site]]
+        backward = [(t, site) for site in reversed(graph.order) for t in made[site]]
+        # What is stored in any case has a say in no choice, so its readers are found at the end; loops have none.
+        self._backward = backward if graph.has_loops else [each for each in backward if passes[each[1]]]
+        self._at_end = [] if graph.has_loops else [each for each in backward if not passes[each[1]]]
         self._choices = [(t, site) for t, site in self._forward if graph.elementwise[site] and graph.read[site]]
         self._unread = [not tensor.consumers for tensor in tensors]
         self._priced_by: list[list[int]] = [[] for _ in tensors]  # per value, those that were priced by reading it
@@ -128,9 +132,9 @@ class _Rounds:
 
     def run(self) -> None:
         """Go through all values so often."""
-        for _ in range(ROUNDS):
+        for left in reversed(range(ROUNDS)):
             self._find_sources()
-            self._find_kernels()
+            self._find_kernels(self._backward if left else self._backward + self._at_end)
             self._tells = True
             self._choose()
 
@@ -185,19 +189,21 @@ class _Rounds:
             for after in made[reader]:
                 prices[after] = True
 
-    def _find_kernels(self) -> None:
-        """Work out, readers first, which kernels read every value, and what else these read."""
+    def _find_kernels(self, some: list[tuple[int, int]]) -> None:
+        """Work out, readers first, which kernels read some values, and what else these read."""
         values, old, tells, readers = self.values, self._old_kernels, self._tells, self._graph.readers
-        read, passes = self._graph.read, self._graph.passes
-        for t, site in self._backward:
+        read, passes, read_by = self._graph.read, self._graph.passes, self._read_by
+        for t, site in some:
             if not old[t]:
                 continue
             old[t] = False
-            parts = [self._read_by(t, reader) for reader in readers[t]]
-            if len(parts) == 1 and len(parts[0][0]) <= MOST_KERNELS:
-                kernels, libraries = parts[0]
+            sites = readers[t]
+            if len(sites) == 1:
+                kernels, libraries = read_by(t, sites[0])
+                if len(kernels) > MOST_KERNELS:
+                    kernels, libraries = _merged([(kernels, libraries)])
             else:
-                kernels, libraries = _merged(parts)
+                kernels, libraries = _merged([read_by(t, reader) for reader in sites])
             value = values[t]
             if tells and (kernels != value.kernels or libraries != value.libraries):
                 self._old_prices[t] = True

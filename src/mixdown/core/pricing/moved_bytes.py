@@ -122,4 +122,7 @@ def is_known(shape: Shape) -> bool:
 
 
 def _count(shape: Shape) -> int:
-    return GUESS * GUESS if shape is None else prod(GUESS if size is None else size for size in shape)
+    if shape is None:
+        return GUESS * GUESS
+    known: list[int] = [GUESS if size is None else size for size in shape]
+    return prod(known)

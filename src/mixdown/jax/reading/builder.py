@@ -40,13 +40,12 @@ class GraphBuilder:
         work: int = 0,
         whole: bool = False,
         contracts: bool = True,
-    ) -> list[int]:
+    ) -> tuple[int, ...]:
         """Add an op; returns its sites, one an attribute."""
         index, first = len(self.ops), len(self.sites)
-        sites = list(range(first, first + len(attributes)))
-        for attribute in attributes:
-            self.sites.append(Site(index, attribute, True, True, role, whole))  # noqa: FBT003 - a tuple
-        self.ops.append(Op(self._unique(name), kind, "", tuple(sites), frozen, index, True))  # noqa: FBT003 - likewise
+        sites = (first,) if len(attributes) == 1 else tuple(range(first, first + len(attributes)))
+        self.sites += [Site(index, attribute, True, True, role, whole) for attribute in attributes]  # noqa: FBT003 - a tuple
+        self.ops.append(Op(self._unique(name), kind, "", sites, frozen, index, True))  # noqa: FBT003 - likewise
         self.origins.append(origin)
         self._contracts.append(contracts)
         if work:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isinf
 from typing import Any
 
 import jax
@@ -26,5 +27,7 @@ def constant_of(value: Any) -> Constant | None:
 
 def is_exact(literal: Any) -> bool:
     """Whether a number written into an equation is the same in every dtype: then nothing need be known of it."""
-    value = float(np.asarray(literal.val).reshape(-1)[0]) if np.size(literal.val) == 1 else np.nan
-    return np.isinf(value) or (value == np.trunc(value) and abs(value) <= EXACT)
+    if literal.aval.size != 1:
+        return False
+    number = float(literal.val if not literal.aval.shape else np.asarray(literal.val).reshape(-1)[0])
+    return isinf(number) or (number.is_integer() and abs(number) <= EXACT)

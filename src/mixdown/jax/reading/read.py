@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from math import prod
 from typing import Any, NamedTuple
+
+from jax.extend.core import Literal
 
 from mixdown.core import Graph, Role
 from mixdown.jax.reading.builder import NONE, GraphBuilder
@@ -13,21 +14,17 @@ from mixdown.jax.reading.equations import (
     ACCUMULATING,
     CALLS,
     EACH_BY_ITSELF,
-    asked_precision,
     called,
-    contracts,
     is_full,
-    is_integer,
     is_literal,
-    is_other_float,
     kind_of,
 )
+from mixdown.jax.reading.facts import KnownFacts
 from mixdown.jax.reading.loops import CONTROL_FLOW
 from mixdown.jax.reading.scope import ReadJaxpr, Scope, Step
 
 SIGNATURE = "it is an argument or a result of the program: who calls it relies on its dtype"
 CONSTANT = "it is a constant of the program: a cast of it is done when the program is compiled"
-MIXED = "it has ports of another floating dtype already"
 
 
 class ProgramReading(NamedTuple):
@@ -72,6 +69,7 @@ class ProgramReader:
 
     def __init__(self, *, accumulates: bool) -> None:
         self.build = GraphBuilder()
+        self._facts = KnownFacts()
         self._accumulates = accumulates
         self._numbers: dict[float, int] = {}  # number written into equations -> its tensor
 
@@ -159,73 +157,43 @@ class ProgramReader:
 
     def _plain(self, equation: Any, scope: Scope) -> Step:
         """Read an equation as one op: with one site, or with two if its result may differ from its operands."""
-        operands, results = equation.invars, equation.outvars
-        full_operands, full_results = list(map(is_full, operands)), list(map(is_full, results))
-        if True not in full_operands and True not in full_results:
-            return Step(equation, (NONE,) * len(operands), (NONE,) * len(results))
+        facts, operands = self._facts.of(equation), equation.invars
+        if True not in facts.operands and True not in facts.results:
+            return Step(equation, (NONE,) * len(facts.operands), (NONE,) * len(facts.results))
         name = equation.primitive.name
         split = self._accumulates and name in ACCUMULATING
         sites = self.build.op(
             scope.name(name),
-            kind_of(equation),
+            facts.kind,
             ("operands", "result") if split else ("type",),
-            frozen=_frozen(equation),
-            role=_role(equation, scope),
+            frozen=facts.frozen,
+            role=facts.role or scope.role,
             origin=scope.origin,
-            work=_work(equation) * scope.times,
-            whole=_makes_integers(equation),
-            contracts=contracts(equation),
+            work=facts.work * scope.times,
+            whole=facts.whole,
+            contracts=facts.contracts,
         )
         if split:
             self.build.flow(*sites)
-        for atom, its in zip(operands, full_operands, strict=True):
+        first, last = sites[0], sites[-1]
+        tensors = self._tensors(operands, scope)
+        for atom, tensor, its in zip(operands, tensors, facts.operands, strict=True):
+            if its and tensor != NONE:
+                self.build.read(tensor, first)
+            elif its:
+                self.read_by(atom, first, scope)
+        for variable, its in zip(equation.outvars, facts.results, strict=True):
             if its:
-                self.read_by(atom, sites[0], scope)
-        for variable, its in zip(results, full_results, strict=True):
-            if its:
-                self.make(variable, sites[-1], scope)
-        reads = tuple([sites[0] if its else NONE for its in full_operands])
-        makes = tuple([sites[-1] if its else NONE for its in full_results])
-        return Step(equation, reads, makes, (), self._tensors(operands, scope))
+                self.make(variable, last, scope)
+        reads, makes = _per_port(sites[:1], facts.operands), _per_port(sites[-1:], facts.results)
+        return Step(equation, reads, makes, (), tensors)
 
     def _tensors(self, operands: Iterable[Any], scope: Scope) -> tuple[int, ...]:
         """Per operand, its tensor."""
-        return tuple([NONE if is_literal(atom) else scope.tensors.get(atom, NONE) for atom in operands])
+        tensors = scope.tensors
+        return tuple([NONE if type(atom) is Literal else tensors.get(atom, NONE) for atom in operands])
 
 
-def _frozen(equation: Any) -> str | None:
-    """Why an equation must keep its dtypes, None if it need not."""
-    if equation.primitive.name != "convert_element_type":
-        for port in (*equation.invars, *equation.outvars):
-            if is_other_float(port):
-                return MIXED
-    asked = asked_precision(equation)
-    return f"it asks for precision {asked}" if asked else None
-
-
-def _role(equation: Any, scope: Scope) -> Role:
-    """What the sites of an equation are: a cast to float32 that is in the program follows its readers."""
-    if equation.primitive.name != "convert_element_type":
-        return scope.role
-    if is_integer(equation.outvars[0]):
-        return Role.TRUNCATION
-    return scope.role if is_full(equation.invars[0]) else Role.CONVERSION
-
-
-def _makes_integers(equation: Any) -> bool:
-    """Whether an equation makes floats that are integers, and may be large."""
-    name = equation.primitive.name
-    return name == "iota" or (name == "convert_element_type" and is_integer(equation.invars[0]))
-
-
-def _work(equation: Any) -> int:
-    """The multiplications and additions of a matrix product or convolution, 0 for other equations."""
-    if equation.primitive.name == "dot_general":
-        (contracted, _), _ = equation.params["dimension_numbers"]
-        depth = prod(equation.invars[0].aval.shape[axis] for axis in contracted)
-        return int(2 * depth * prod(equation.outvars[0].aval.shape))
-    if equation.primitive.name == "conv_general_dilated":
-        kernel, numbers = equation.invars[1].aval.shape, equation.params["dimension_numbers"]
-        depth = prod(kernel) // max(1, kernel[numbers.rhs_spec[0]])
-        return int(2 * depth * prod(equation.outvars[0].aval.shape))
-    return 0
+def _per_port(site: tuple[int, ...], full: tuple[bool, ...]) -> tuple[int, ...]:
+    """Per port, the site if it is a float32 array."""
+    return site * len(full) if False not in full else tuple([site[0] if its else NONE for its in full])

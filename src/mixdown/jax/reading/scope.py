@@ -43,7 +43,7 @@ class Scope(NamedTuple):
         inner, backward = place_of(scope_of(equation))
         path = f"{self.path}/{inner}" if self.path and inner else self.path or inner
         origin = (equation.source_info, *self.origin)
-        return self._replace(path=path, backward=self.backward or backward, origin=origin)
+        return Scope(self.tensors, self.times, path, self.backward or backward, origin, self.arguments, self.results)
 
     def name(self, word: str) -> str:
         """The name of an op in it: derivatives stand in a scope of their own."""

@@ -1,5 +1,6 @@
-"""A plan onto a jaxpr. In: a `ProgramReading` and the paint of its sites; out: a function that JAX traces again.
+"""A plan onto a jaxpr. In: a `ProgramReading` and the paint of its sites; out: a closed jaxpr that JAX runs instead.
 
-The door is `written`. The function runs the equations one after the other in the dtypes that the plan gives to their
-sites, so that JAX itself infers every type again; nothing is decided here.
+The door is `written`. Equations are taken over one after the other, with operands in the dtypes that the plan gives to
+their sites; JAX infers the types of what changed. Nothing is decided here, and nothing is traced but functions with
+derivative rules of their own and functions that are mapped over shards.
 """

@@ -1,61 +1,58 @@
-"""How loops and conditions are written: with JAX's public functions, which trace their bodies again. See `LOOPS`."""
+"""How loops and conditions are written: like the original around bodies that are written anew. See `LOOPS`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import jax.numpy as jnp
-from jax import lax
+from jax.extend.core import Var
 
-from mixdown.jax.reading.scope import ReadJaxpr, Step
-from mixdown.jax.writing.calls import Running
+from mixdown.jax.reading.scope import Step
+from mixdown.jax.writing.calls import Writing
+from mixdown.jax.writing.lines import Lines, with_dtype
 
 
-def scan(writer: Running, step: Step, operands: list[Any]) -> Sequence[Any]:
+def scan(writer: Writing, lines: Lines, step: Step, operands: list[Any]) -> None:
     """A loop of known length."""
     (body,), params = step.bodies, step.equation.params
-    first, end = params["num_consts"], params["num_consts"] + params["num_carry"]
-
-    def once(carry: list[Any], slices: list[Any]) -> tuple[list[Any], list[Any]]:
-        made = writer.run(body, [*operands[:first], *carry, *slices])
-        made = writer.painted.all_cast(made, step.makes)
-        return made[: end - first], made[end - first :]
-
-    carry, stacked = lax.scan(
-        once,
-        [jnp.asarray(value) for value in operands[first:end]],
-        operands[end:],
-        length=params["length"],
-        reverse=params["reverse"],
-        unroll=params["unroll"],
-    )
-    return [*carry, *stacked]
+    closed = writer.closed(body, _arguments(body.jaxpr, operands), writer.painted.of(step.makes))
+    _add(lines, step, operands, {**params, "jaxpr": closed}, closed)
 
 
-def while_loop(writer: Running, step: Step, operands: list[Any]) -> Sequence[Any]:
+def while_loop(writer: Writing, lines: Lines, step: Step, operands: list[Any]) -> None:
     """A loop until a condition holds."""
     (test, work), params = step.bodies, step.equation.params
     tests = params["cond_nconsts"]
-    end = tests + params["body_nconsts"]
-
-    def once(carry: list[Any]) -> list[Any]:
-        return writer.painted.all_cast(writer.run(work, [*operands[tests:end], *carry]), step.makes)
-
-    def goes_on(carry: list[Any]) -> Any:
-        return writer.run(test, [*operands[:tests], *carry])[0]
-
-    return list(lax.while_loop(goes_on, once, [jnp.asarray(value) for value in operands[end:]]))
+    carried = operands[tests + params["body_nconsts"] :]
+    goes_on = writer.closed(test, _arguments(test.jaxpr, [*operands[:tests], *carried]))
+    closed = writer.closed(work, _arguments(work.jaxpr, operands[tests:]), writer.painted.of(step.makes))
+    _add(lines, step, operands, {**params, "cond_jaxpr": goes_on, "body_jaxpr": closed}, closed)
 
 
-def cond(writer: Running, step: Step, operands: list[Any]) -> Sequence[Any]:
+def cond(writer: Writing, lines: Lines, step: Step, operands: list[Any]) -> None:
     """A choice among branches."""
-
-    def branch(body: ReadJaxpr) -> Callable[..., list[Any]]:
-        return lambda *arguments: writer.painted.all_cast(writer.run(body, arguments), step.makes)
-
-    return list(lax.switch(operands[0], [branch(body) for body in step.bodies], *operands[1:]))
+    made = writer.painted.of(step.makes)
+    branches = tuple(writer.closed(body, _arguments(body.jaxpr, operands[1:]), made) for body in step.bodies)
+    _add(lines, step, operands, {**step.equation.params, "branches": branches}, branches[0])
 
 
-LOOPS: dict[str, Callable[[Any, Step, list[Any]], Sequence[Any]]] = {"scan": scan, "while": while_loop, "cond": cond}
+def _arguments(jaxpr: Any, operands: Sequence[Any]) -> list[Any]:
+    """The arguments of a body in the dtypes of the operands, of which it may see slices."""
+    return [
+        variable if variable.aval.dtype == operand.aval.dtype else Var(with_dtype(variable.aval, operand.aval.dtype))
+        for variable, operand in zip(jaxpr.invars, operands, strict=True)
+    ]
+
+
+def _add(lines: Lines, step: Step, operands: list[Any], params: dict[str, Any], body: Any) -> None:
+    """Add a loop, whose results have the dtypes of what its body makes."""
+    equation = step.equation
+    types = [
+        variable.aval if variable.aval.dtype == made.dtype else with_dtype(variable.aval, made.dtype)
+        for variable, made in zip(equation.outvars, body.out_avals, strict=True)
+    ]
+    lines.add(equation, operands, params, types)
+
+
+LOOPS: dict[str, Callable[[Any, Lines, Step, list[Any]], None]] = {"scan": scan, "while": while_loop, "cond": cond}
 """Primitive -> how it is written."""

@@ -1,0 +1,55 @@
+"""The cycle collector is paused while a plan is made, and does not have to go through all of it right afterwards."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+
+import pytest
+
+from mixdown.core.gc_pause import collector_paused
+
+
+@pytest.fixture(autouse=True)
+def nothing_frozen() -> Iterator[None]:
+    """The tests freeze what they load; here the collector sees all of it."""
+    gc.unfreeze()
+    yield
+    gc.freeze()
+
+
+def test_after_a_pause_the_collector_runs_and_what_was_made_is_old() -> None:
+    assert gc.isenabled()
+    with collector_paused():
+        assert not gc.isenabled()
+        many = [[number] for number in range(100 * gc.get_threshold()[0])]
+        assert gc.get_count()[0] > len(many)
+    assert gc.isenabled()
+    assert gc.get_count()[0] < gc.get_threshold()[0]
+    assert gc.get_freeze_count() == 0
+    old = {id(each) for each in gc.get_objects(generation=2)}
+    assert all(id(each) in old for each in many)
+
+
+def test_a_cycle_made_in_a_pause_is_found_later() -> None:
+    with collector_paused():
+        for _ in range(101):
+            cycle: list[object] = []
+            cycle.append(cycle)
+    assert gc.collect() >= 100
+
+
+def test_what_others_keep_from_the_collector_stays_there() -> None:
+    gc.freeze()
+    kept = gc.get_freeze_count()
+    with collector_paused():
+        assert [[]]
+    assert gc.get_freeze_count() >= kept > 0
+
+
+def test_a_collector_that_was_off_stays_off() -> None:
+    gc.disable()
+    with collector_paused():
+        pass
+    assert not gc.isenabled()
+    gc.enable()
