@@ -119,6 +119,9 @@ class Graph:
     contracts: Sequence[bool] = field(default=(), compare=False)
     """Per op, False for a matrix product that sums over nothing, such as an outer product; empty if none does that."""
 
+    spared: tuple[tuple[int, int], ...] = ()
+    """Tensors, and how many times more the program itself moves one of that size: the host has put ops together."""
+
     @cached_property
     def successors(self) -> list[list[int]]:
         """Per site, the sites that its value flows to."""

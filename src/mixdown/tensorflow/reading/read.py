@@ -16,6 +16,7 @@ from mixdown.core import Agreement, Category, Graph, Op, Policy, Role, Site, Tie
 from mixdown.core.constants import described
 from mixdown.core.graph import Constant
 from mixdown.errors import GraphError
+from mixdown.tensorflow.fusing.fuse import FusedOp
 from mixdown.tensorflow.machine.devices import default_type, device_type
 from mixdown.tensorflow.protos import bodies, kernels, signatures
 from mixdown.tensorflow.protos.bodies import Body
@@ -49,6 +50,7 @@ class Reading:
     origins: Sequence[Origin]  # per op
     uses: Sequence[Sequence[Use]]  # per tensor, in the order of its consumers
     outputs: Sequence[int]  # per node of the outermost body, how many outputs it has
+    fused: tuple[FusedOp, ...] = ()  # the ops that take the place of several of the program's own
 
 
 def read(
@@ -74,7 +76,7 @@ def read(
         GraphError: an op is unknown, an attribute is missing, an input leads nowhere, or there is a cycle.
     """
     draft, home = Draft(library, frozenset(preserved)), default_device or default_type(policy)
-    tree = [body, *(bodies.function_body(library[name]) for name in bodies.reachable(body, library))]
+    tree = bodies.tree_of(body, library)
     reader = _NodeReader(draft, policy, _default_devices(tree, library, policy, home))
     compiled = bodies.compiled(tree, library)
     for index, one in enumerate(tree):

@@ -1,0 +1,65 @@
+"""A function or graph read and planned, with normalizations put onto one op each where that gains: `read_and_plan`."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+from mixdown.core import Paint, Plan, Policy, make_plan
+from mixdown.tensorflow.fusing.fuse import Fused, Name, fused
+from mixdown.tensorflow.protos.bodies import Body
+from mixdown.tensorflow.reading.arithmetic import tensors_by_use
+from mixdown.tensorflow.reading.builder import Use
+from mixdown.tensorflow.reading.read import Reading, read
+from mixdown.tensorflow.shapes.variable_handles import Handle
+
+
+def read_and_plan(
+    body: Body,
+    library: Mapping[str, Any],
+    policy: Policy,
+    preserved: Collection[str] = (),
+    *,
+    default_device: str = "",
+    handles: Mapping[int, Handle] = MappingProxyType({}),
+) -> tuple[Reading, Plan, frozenset[Name]]:
+    """Read a body and all it calls, and plan it; arguments as for `read`.
+
+    Returns:
+        What was read, its plan, and the normalizations that were left alone because they would be float32 anyway.
+    """
+    left: frozenset[Name] = frozenset()
+    while True:
+        smaller = fused(body, library, policy, preserved, left)
+        outermost, known = smaller.tree[0], smaller.library
+        reading = read(outermost, known, policy, preserved, default_device=default_device, handles=handles)
+        reading = with_fused(reading, smaller)
+        plan = make_plan(reading.graph, policy)
+        idle = _float32(plan, smaller)
+        if not idle:
+            return reading, plan, left
+        # What was left alone may change what others gain. Rather than to plan again and again, all is left alone then.
+        left |= {(op.function, op.name) for op in smaller.ops} if left else idle
+
+
+def with_fused(reading: Reading, smaller: Fused) -> Reading:
+    """What was read, with a record of the ops that were put together, and of the bytes that this spares."""
+    if not smaller.ops:
+        return reading
+    tensors, moves = tensors_by_use(reading.uses), {(op.function, op.name): op.moves for op in smaller.ops}
+    spared = tuple(
+        (tensors[Use(origin.body, origin.node, 0)], moves[op.function, op.name])
+        for op, origin in zip(reading.graph.ops, reading.origins, strict=True)
+        if (op.function, op.name) in moves
+    )
+    return replace(reading, graph=replace(reading.graph, spared=spared), fused=smaller.ops)
+
+
+def _float32(plan: Plan, smaller: Fused) -> frozenset[Name]:
+    """The normalizations of which neither the op nor its gradient is 16-bit."""
+    low = {(op.function, op.name) for op in plan.graph.ops if any(plan.paints[site] is Paint.LOW for site in op.sites)}
+    return frozenset(
+        (op.function, op.name)
+        for op in smaller.ops
+        if low.isdisjoint([(op.function, op.name), (op.function, op.gradient)])
+    )
