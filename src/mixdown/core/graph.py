@@ -102,6 +102,15 @@ class Tie(NamedTuple):
     followers: tuple[int, ...] = ()  # sites that take the paint of the others and do not influence it
 
 
+class Merged(NamedTuple):
+    """An op in the place of several."""
+
+    op: int
+    parts: tuple[str, ...]  # the names of those that it replaces, together with its gradient
+    tensor: int  # what it reads
+    moves: int  # how many times more the others moved a value of that size
+
+
 @dataclass(frozen=True)
 class Graph:
     """Everything the planner knows about a graph."""
@@ -119,8 +128,8 @@ class Graph:
     contracts: Sequence[bool] = field(default=(), compare=False)
     """Per op, False for a matrix product that sums over nothing, such as an outer product; empty if none does that."""
 
-    spared: tuple[tuple[int, int], ...] = ()
-    """Tensors, and how many times more the program itself moves one of that size: the host has put ops together."""
+    merged: tuple[Merged, ...] = ()
+    """Ops that the host has put in the place of several of the program's own."""
 
     @cached_property
     def successors(self) -> list[list[int]]:

@@ -92,7 +92,7 @@ class Prices:
 
     def spared(self) -> int:
         """What the program itself moves in float32 beyond this graph, which has fewer ops."""
-        return 2 * LOW_BYTES * sum(times * self.elements(tensor) for tensor, times in self.graph.spared)
+        return 2 * LOW_BYTES * sum(each.moves * self.elements(each.tensor) for each in self.graph.merged)
 
     def guessed(self) -> int:
         """Of the tensors whose size was asked for, how many have a size that is not known."""

@@ -16,7 +16,6 @@ from mixdown.core import Agreement, Category, Graph, Op, Policy, Role, Site, Tie
 from mixdown.core.constants import described
 from mixdown.core.graph import Constant
 from mixdown.errors import GraphError
-from mixdown.tensorflow.fusing.fuse import FusedOp
 from mixdown.tensorflow.machine.devices import default_type, device_type
 from mixdown.tensorflow.protos import bodies, kernels, signatures
 from mixdown.tensorflow.protos.bodies import Body
@@ -50,7 +49,6 @@ class Reading:
     origins: Sequence[Origin]  # per op
     uses: Sequence[Sequence[Use]]  # per tensor, in the order of its consumers
     outputs: Sequence[int]  # per node of the outermost body, how many outputs it has
-    fused: tuple[FusedOp, ...] = ()  # the ops that take the place of several of the program's own
 
 
 def read(

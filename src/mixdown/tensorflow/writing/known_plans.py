@@ -126,7 +126,7 @@ def _taken_over(before: Planned, asked: Asked, tree: Sequence[Body], library: Ma
         for tensor, maker in zip(graph.tensors, makers, strict=True)
     )
     graph = replace(graph, ops=ops, tensors=tensors)
-    reading = replace(before.reading, graph=graph, bodies=smaller.tree, library=smaller.library, fused=smaller.ops)
+    reading = replace(before.reading, graph=graph, bodies=smaller.tree, library=smaller.library)
     plan = replace(before.plan, view=replace(before.plan.view, graph=graph))
     return before._replace(asked=asked, reading=reading, plan=plan, tree=tree)
 

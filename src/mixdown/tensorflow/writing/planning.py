@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 from mixdown.core import Paint, Plan, Policy, make_plan
+from mixdown.core.graph import Merged
 from mixdown.tensorflow.fusing.fuse import Fused, Name, fused
 from mixdown.tensorflow.protos.bodies import Body
 from mixdown.tensorflow.reading.arithmetic import tensors_by_use
@@ -33,7 +34,7 @@ def read_and_plan(
         smaller = fused(body, library, policy, preserved, left)
         outermost, known = smaller.tree[0], smaller.library
         reading = read(outermost, known, policy, preserved, default_device=default_device, handles=handles)
-        reading = with_fused(reading, smaller)
+        reading = _recorded(reading, smaller)
         plan = make_plan(reading.graph, policy)
         idle = _float32(plan, smaller)
         if not idle:
@@ -42,17 +43,17 @@ def read_and_plan(
         left |= {(op.function, op.name) for op in smaller.ops} if left else idle
 
 
-def with_fused(reading: Reading, smaller: Fused) -> Reading:
-    """What was read, with a record of the ops that were put together, and of the bytes that this spares."""
+def _recorded(reading: Reading, smaller: Fused) -> Reading:
+    """What was read, with a record of the ops that were put together."""
     if not smaller.ops:
         return reading
-    tensors, moves = tensors_by_use(reading.uses), {(op.function, op.name): op.moves for op in smaller.ops}
-    spared = tuple(
-        (tensors[Use(origin.body, origin.node, 0)], moves[op.function, op.name])
-        for op, origin in zip(reading.graph.ops, reading.origins, strict=True)
-        if (op.function, op.name) in moves
+    tensors, ops = tensors_by_use(reading.uses), {(op.function, op.name): op for op in smaller.ops}
+    merged = tuple(
+        Merged(index, made.parts, tensors[Use(origin.body, origin.node, 0)], made.moves)
+        for index, (op, origin) in enumerate(zip(reading.graph.ops, reading.origins, strict=True))
+        if (made := ops.get((op.function, op.name)))
     )
-    return replace(reading, graph=replace(reading.graph, spared=spared), fused=smaller.ops)
+    return replace(reading, graph=replace(reading.graph, merged=merged))
 
 
 def _float32(plan: Plan, smaller: Fused) -> frozenset[Name]:
