@@ -29,10 +29,23 @@ def model(*, shared: bool = False, **options: Any) -> Any:
     return made
 
 
+def layered(shape: tuple[int, ...] = (8, 16), *, shared: bool = False, **options: Any) -> Any:
+    """Dense, layer normalization, dense; if `shared`, the first one's result is read around the others."""
+    keras.utils.set_random_seed(1)
+    rows = keras.Input(shape)
+    hidden = keras.layers.Dense(16, name="first")(rows)
+    norm = keras.layers.LayerNormalization(name="norm", **options)
+    made = keras.layers.Dense(16)(norm(hidden))
+    made = keras.layers.Add()([made, hidden]) if shared else made
+    for number, vector in enumerate(norm.trainable_variables):
+        vector.assign(np.linspace(0.5, 1.5, vector.shape[-1]) * np.ones(vector.shape) + number)
+    return keras.Model(rows, made)
+
+
 def step(of: Any, *, batch: int | None = len(IMAGES), **options: Any) -> Any:
     """A function that returns a model's outputs and gradients, and updates its moving averages."""
 
-    @tf.function(input_signature=[tf.TensorSpec((batch, *IMAGES.shape[1:]))], **options)
+    @tf.function(input_signature=[tf.TensorSpec((batch, *of.input_shape[1:]))], **options)
     def train(images: Any) -> Any:
         with tf.GradientTape() as tape:
             outputs = of(images, training=True)

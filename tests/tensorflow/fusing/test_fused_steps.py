@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from tests.tensorflow.calls.twins_probe import BFLOAT16, ON_CPU, arrays, executed
-from tests.tensorflow.fusing.norm_models import IMAGES, model, moving, spelled_out, step
+from tests.tensorflow.fusing.norm_models import IMAGES, layered, model, moving, spelled_out, step
 
 import mixdown
 
@@ -54,6 +54,27 @@ def test_outputs_gradients_and_moving_averages_are_right(
     train(IMAGES)
     for one, other in zip(moving(net), averages, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("policy", [ON_CPU, BFLOAT16], ids=lambda policy: policy.low)
+@pytest.mark.parametrize(
+    ("shape", "options"),
+    [((8, 16), {}), ((8, 16), {"shared": True}), ((16,), {}), ((2, 4, 16), {"epsilon": 1e-5})],
+    ids=["sequences", "read by others", "rows", "images"],
+)
+def test_layer_normalization_is_right(shape: tuple[int, ...], options: Any, policy: mixdown.Policy) -> None:
+    train = step(layered(shape, **options))
+    rows = np.random.default_rng(3).normal(1.0, 2.0, (8, *shape)).astype("float32")
+    expected = train(rows)
+    with mixdown.rewriting(policy):
+        ran = executed(lambda: train(rows))
+    assert ran.dtypes(FORWARD) == [policy.low]
+    assert len(ran.dtypes(BACKWARD)) == 1
+    assert not ran.dtypes("SquaredDifference")
+    with mixdown.rewriting(policy.with_keep("Rsqrt")):
+        plain = executed(lambda: train(rows))
+    assert not plain.dtypes(FORWARD)
+    assert largest_error(ran.value, expected) < max(2.0 * largest_error(plain.value, expected), TOLERANCES[policy.low])
 
 
 def test_it_is_as_near_to_float64_as_spelled_out() -> None:

@@ -8,8 +8,11 @@ from typing import Any, NamedTuple
 from mixdown.core import Policy
 from mixdown.rules import Category
 from mixdown.rules.layer_names import LayerScopes
-from mixdown.tensorflow.fusing.batch_norms import ANCHOR, batch_norms
+from mixdown.tensorflow.fusing.batch_norms import BatchNorm, batch_norms
 from mixdown.tensorflow.fusing.fused_nodes import FORWARD, FusedNodes
+from mixdown.tensorflow.fusing.layer_norms import layer_norms
+from mixdown.tensorflow.fusing.norm_nodes import BatchNormNodes, LayerNormNodes
+from mixdown.tensorflow.fusing.norms import ANCHOR
 from mixdown.tensorflow.fusing.patterns import Wires
 from mixdown.tensorflow.fusing.surroundings import Surroundings
 from mixdown.tensorflow.protos import bodies
@@ -24,6 +27,7 @@ class FusedOp(NamedTuple):
     """One normalization that became two ops."""
 
     function: str
+    norm: str  # the node that made its result
     name: str  # its op
     gradient: str  # the op that computes its gradients
     parts: tuple[str, ...]  # the ops that they replace
@@ -86,14 +90,16 @@ def _fused_body(
     gone: set[str] = set()
     new: list[FusedNodes] = []
     ops = []
-    for norm in batch_norms(wires):
+    for norm in (*batch_norms(wires), *layer_norms(wires)):
         its = around.going(norm)
         named = any(rule.matches(wires.nodes[name].op, name, scopes) for rule in policy.overrides for name in its)
         if (body.function, norm.name) in without or named or not around.may_go(norm, its) or its & gone:
             continue
         gone |= its
-        new.append(FusedNodes(norm, wires, taken))
-        ops.append(FusedOp(body.function, norm.name, norm.node("to_scaled"), tuple(sorted(its)), norm.moves))
+        new.append(
+            BatchNormNodes(norm, wires, taken) if isinstance(norm, BatchNorm) else LayerNormNodes(norm, wires, taken)
+        )
+        ops.append(FusedOp(body.function, norm.name, new[-1].name, new[-1].gradient, tuple(sorted(its)), norm.moves))
     return (_written(body, wires, gone, new) if ops else body), ops
 
 

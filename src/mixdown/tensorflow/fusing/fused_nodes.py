@@ -1,26 +1,27 @@
-"""A batch normalization on two ops of TensorFlow's own, FusedBatchNormV3 and its gradient: `FusedNodes`.
+"""The nodes that take the place of a normalization: `FusedNodes`.
 
 They take the places and names of nodes that they replace, so that rules, source lines and layers are found by these.
 """
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tensorflow import make_tensor_proto
 from tensorflow.core.framework.attr_value_pb2 import AttrValue
 from tensorflow.core.framework.node_def_pb2 import NodeDef
+from tensorflow.core.framework.types_pb2 import DT_INT32
 
-from mixdown.tensorflow.fusing.batch_norms import BatchNorm
+from mixdown.tensorflow.fusing.norms import TERMS, Norm
 from mixdown.tensorflow.fusing.patterns import Wires
 from mixdown.tensorflow.protos.library import unused
 from mixdown.tensorflow.protos.signatures import FLOAT
 
 FORWARD, BACKWARD = "FusedBatchNormV3", "FusedBatchNormGradV3"
-Y, MEAN, VARIANCE, FIRST_RESERVE, RESERVES = 0, 1, 2, 3, 3  # outputs of the one
-DX, TO_SCALE, TO_OFFSET = 0, 1, 2  # and of the other
+FIRST_RESERVE, RESERVES = 3, 3  # outputs of the one that the other reads
 
 
-class FusedNodes:
+class FusedNodes(ABC):
     """The nodes of one normalization, and what takes the place of values that others read.
 
     Args:
@@ -29,67 +30,71 @@ class FusedNodes:
         taken: the names of all nodes; grows.
     """
 
-    def __init__(self, norm: BatchNorm, wires: Wires, taken: set[str]) -> None:
-        self._norm, self._wires, self._taken = norm, wires, taken
+    layout = b"NHWC"
+
+    def __init__(self, norm: Norm, wires: Wires, taken: set[str]) -> None:
+        self.norm, self._wires, self._taken = norm, wires, taken
         self._device = wires.nodes[norm.name].device
         self.placed: dict[str, list[Any]] = {}  # by the name of a node that they replace
         self.redirected: dict[str, str] = {}  # value -> value, "" for terms of a sum that has fewer now
-        self._write()
+        self.name, self.gradient = self.write()
 
-    def _write(self) -> None:
-        norm, match = self._norm, self._norm.match
-        empty = self._constant("no_statistics", [])
-        before = [empty] if "scale" in match else [empty, self._constant("no_scale", [1.0] * norm.channels)]
-        scale = match["scale"] if "scale" in match else self._output(before[1])
-        none = self._output(empty)
-        forward = self._node(norm.name, FORWARD, [match["x"], scale, match["offset"], none, none])
-        forward.attr["exponential_avg_factor"].f = 1.0
-        reserves = [self._output(forward, FIRST_RESERVE + number) for number in range(RESERVES)]
-        backward = self._node(norm.node("to_scaled"), BACKWARD, [match["dy"], match["x"], scale, *reserves])
-        self.placed = {norm.node("mean_kept"): [*before, forward], backward.name: [backward]}
-        made = {"y": (forward, Y), "mean": (forward, MEAN), "dx": (backward, DX)}
-        made |= {"to_offset": (backward, TO_OFFSET), "to_scale": (backward, TO_SCALE), "to_scaled": (backward, DX)}
-        self.redirected = {match[value]: self._output(*port) for value, port in made.items() if value in match}
-        if norm.shared:
-            del self.redirected[match["dx"]]
-            self.redirected |= dict.fromkeys((match["spread_mean"], match["from_variance"]), "")
-        self._correct_variance(self._output(forward, VARIANCE))
+    @abstractmethod
+    def write(self) -> tuple[str, str]:
+        """Make the nodes; returns the names of the op and of the one that computes its gradients."""
 
-    def _correct_variance(self, unbiased: str) -> None:
-        """The op divides squares by their number less one, and the layer by their number."""
-        norm, name = self._norm, self._norm.node("variance")
-        if norm.count:
-            nodes = [self._constant("correction", (norm.count - 1) / norm.count)]
+    def read_instead(self, values: Mapping[str, str], dx: str) -> None:
+        """Let others read other values, and `dx` in place of the gradient of the input or of its terms."""
+        match = self.norm.match
+        self.redirected |= {match[value]: text for value, text in values.items() if value in match}
+        if self.norm.shared:
+            self.redirected |= {match[TERMS[0]]: dx, **dict.fromkeys((match[term] for term in TERMS[1:]), "")}
         else:
-            count, one = norm.match["count_of_mean"], self._constant("one", 1.0)
-            less = self._float_op("count_less_one", "Sub", [count, self._output(one)])
-            nodes = [one, less, self._float_op("correction", "RealDiv", [self._output(less), count])]
-        # A single number has no variance, whatever a device makes of 0 / 0.
-        variance = self._float_op("", "MulNoNan", [unbiased, self._output(nodes[-1])])
-        variance.name = name
-        self.placed[name] = [*nodes, variance]
-        self.redirected[norm.match["variance"]] = self._output(variance)
+            self.redirected[match["dx"]] = dx
 
-    def _node(self, name: str, kind: str, inputs: Sequence[str]) -> Any:
+    def forward(self, name: str, inputs: Sequence[str]) -> Any:
+        """The op that normalizes: input, scale and offset."""
+        empty = self.constant("no_statistics", [])
+        node = self._fused(name, FORWARD, [*inputs, *[self.output(empty)] * 2])
+        node.attr["exponential_avg_factor"].f = 1.0
+        return [empty, node]
+
+    def backward(self, name: str, forward: Any, inputs: Sequence[str]) -> Any:
+        """The op that computes gradients: that of the output, input and scale."""
+        reserves = [self.output(forward, FIRST_RESERVE + number) for number in range(RESERVES)]
+        return self._fused(name, BACKWARD, [*inputs, *reserves])
+
+    def _fused(self, name: str, kind: str, inputs: Sequence[str]) -> Any:
         node = NodeDef(name=name, op=kind, input=inputs, device=self._device)
         for attribute in ("T", "U"):
             node.attr[attribute].type = FLOAT
-        node.attr["epsilon"].f = self._norm.epsilon
+        node.attr["epsilon"].f = self.norm.epsilon
         node.attr["is_training"].b = True
-        node.attr["data_format"].s = b"NHWC"
+        node.attr["data_format"].s = self.layout
         return node
 
-    def _float_op(self, name: str, kind: str, inputs: Sequence[str]) -> Any:
-        node = NodeDef(name=self._named(name), op=kind, input=inputs, device=self._device)
+    def op(self, name: str, kind: str, inputs: Sequence[str]) -> Any:
+        """A node of one dtype."""
+        node = NodeDef(name=name, op=kind, input=inputs, device=self._device)
         node.attr["T"].type = FLOAT
         return node
 
-    def _constant(self, name: str, value: Any) -> Any:
-        attributes = {"dtype": AttrValue(type=FLOAT), "value": AttrValue(tensor=make_tensor_proto(value, "float32"))}
-        return NodeDef(name=self._named(name), op="Const", device=self._device, attr=attributes)
+    def reshaped(self, name: str, text: str, shape: Sequence[int]) -> list[Any]:
+        """A value in another shape: the constant with the shape, and the node."""
+        wanted = self.constant(f"{name}/shape", shape, DT_INT32)
+        node = self.op(self.named(name), "Reshape", [text, self.output(wanted)])
+        node.attr["Tshape"].type = DT_INT32
+        return [wanted, node]
 
-    def _named(self, name: str) -> str:
-        return unused(f"{self._norm.name}/{name}", self._taken)
+    def constant(self, name: str, value: Any, dtype: int = FLOAT, shape: Sequence[int] | None = None) -> Any:
+        """A constant; a single number may be repeated in a shape."""
+        attributes = {"dtype": AttrValue(type=dtype), "value": AttrValue(tensor=make_tensor_proto(value, dtype, shape))}
+        return NodeDef(name=self.named(name), op="Const", device=self._device, attr=attributes)
 
-    def _output(self, node: Any, port: int = 0) -> str:
+    def named(self, name: str) -> str:
+        """A name that is still free, in the scope of the normalization."""
+        return unused(f"{self.norm.name}/{name}", self._taken)
+
+    def output(self, node: Any, port: int = 0) -> str:
+        """How an output of a node is named."""
         return self._wires.output(node, port)

@@ -3,16 +3,10 @@
 from collections import defaultdict
 from collections.abc import Collection
 
-from mixdown.tensorflow.fusing.batch_norms import BatchNorm
+from mixdown.tensorflow.fusing.norms import Norm
 from mixdown.tensorflow.fusing.patterns import Wires
 from mixdown.tensorflow.protos.bodies import attribute
 from mixdown.tensorflow.protos.wiring import node_name
-
-OUTPUTS = ("y", "mean", "variance", "dx", "to_scale", "to_offset")
-"""What others may read: the ops that take the place of the nodes make it too."""
-
-COUNT = tuple(f"{name}_of_mean" for name in ("count", "product", "sizes", "shape", "places", "sum"))
-"""How many numbers a channel has is still needed where that is known only when it runs."""
 
 HARMLESS = {"_output_shapes", "_has_manual_control_dependencies"}
 """Private attributes of nodes that mean nothing once the node is gone; others may ask for something."""
@@ -40,20 +34,20 @@ class Surroundings:
         self._returned = {text for _, text, _ in wires.body.results}
         self._preserved = {*preserved, *(wires.body.proto.control_ret.values() if wires.body.function else ())}
 
-    def going(self, norm: BatchNorm) -> set[str]:
+    def going(self, norm: Norm) -> set[str]:
         """The nodes that a normalization no longer needs; with them, nodes that look at their shapes for nobody."""
         nodes = norm.nodes
-        stay = [*(COUNT if not norm.count else ()), *(["dx"] if norm.shared else ())]
+        stay = [*norm.staying, *(["dx"] if norm.shared else ())]
         gone = set(nodes.values()) - {nodes[row] for row in stay}
         readers = {reader for name in gone for reader in self._readers(name)}
         return gone | {name for name in readers if self._wires.nodes[name].op == "Shape" and not self._readers(name)}
 
-    def may_go(self, norm: BatchNorm, gone: set[str]) -> bool:
+    def may_go(self, norm: Norm, gone: set[str]) -> bool:
         """Whether nodes can be replaced and nobody else will miss them."""
-        others = {norm.node(value) for value in OUTPUTS if value in norm.match}
+        others = {norm.node(value) for value in norm.outputs if value in norm.match}
         nodes = [self._wires.nodes[name] for name in gone]
         known = gone | {norm.node("dx")}
-        ends = {norm.node(value) for value in ("x", "offset", "dy", "scale") if value in norm.match}
+        ends = {norm.node(value) for value in norm.ends if value in norm.match}
         return (
             gone.isdisjoint(self._preserved | ends)
             and not any(self._is_missed(name) or self._readers(name) - known for name in gone - others)
@@ -61,7 +55,7 @@ class Surroundings:
             and all(node_name(text) in gone for node in nodes for text in node.input if text[:1] == "^")
             and len({node.device for node in nodes}) == 1
             and not any(name[:1] == "_" and name not in HARMLESS for node in nodes for name in node.attr)
-            and not any(self._is_summed(norm, value, gone) for value in ("to_scale", "to_offset"))
+            and not any(self._is_summed(norm, value, gone) for value in norm.unsummed)
         )
 
     def _readers(self, name: str) -> set[str]:
@@ -70,7 +64,7 @@ class Surroundings:
     def _is_missed(self, name: str) -> bool:
         return self._wires.output(self._wires.nodes[name]) in self._returned
 
-    def _is_summed(self, norm: BatchNorm, value: str, gone: set[str]) -> bool:
+    def _is_summed(self, norm: Norm, value: str, gone: set[str]) -> bool:
         """Whether TensorFlow sums a gradient up, because the weight is no vector with a number a channel."""
         if value not in norm.match:
             return False

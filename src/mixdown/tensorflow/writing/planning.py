@@ -27,7 +27,7 @@ def read_and_plan(
     """Read a body and all it calls, and plan it; arguments as for `read`.
 
     Returns:
-        What was read, its plan, and the normalizations that were left alone because they would be float32 anyway.
+        What was read, its plan, and the normalizations that were left alone because they gain nothing.
     """
     left: frozenset[Name] = frozenset()
     while True:
@@ -36,11 +36,10 @@ def read_and_plan(
         reading = read(outermost, known, policy, preserved, default_device=default_device, handles=handles)
         reading = _recorded(reading, smaller)
         plan = make_plan(reading.graph, policy)
-        idle = _float32(plan, smaller)
+        idle = _without_gain(plan, smaller)
         if not idle:
             return reading, plan, left
-        # What was left alone may change what others gain. Rather than to plan again and again, all is left alone then.
-        left |= {(op.function, op.name) for op in smaller.ops} if left else idle
+        left |= idle
 
 
 def _recorded(reading: Reading, smaller: Fused) -> Reading:
@@ -56,11 +55,15 @@ def _recorded(reading: Reading, smaller: Fused) -> Reading:
     return replace(reading, graph=replace(reading.graph, merged=merged))
 
 
-def _float32(plan: Plan, smaller: Fused) -> frozenset[Name]:
-    """The normalizations of which neither the op nor its gradient is 16-bit."""
-    low = {(op.function, op.name) for op in plan.graph.ops if any(plan.paints[site] is Paint.LOW for site in op.sites)}
-    return frozenset(
-        (op.function, op.name)
-        for op in smaller.ops
-        if low.isdisjoint([(op.function, op.name), (op.function, op.gradient)])
-    )
+def _without_gain(plan: Plan, smaller: Fused) -> frozenset[Name]:
+    """The normalizations that cannot be 16-bit, and all of them if none is."""
+    graph, names = plan.graph, {(op.function, op.name): (op.function, op.norm) for op in smaller.ops}
+    sites = [
+        (names[op.function, op.name], op, site)
+        for op in graph.ops
+        if (op.function, op.name) in names
+        for site in op.sites
+    ]
+    low = {norm for norm, _, site in sites if plan.paints[site] is Paint.LOW}
+    able = {norm for norm, op, site in sites if op.frozen is None and graph.sites[site].kernel}
+    return frozenset(names.values()) - (able if low else set())
