@@ -219,5 +219,5 @@ def _refuse_dangling(graph: GraphReport) -> None:
             raise ReportError(
                 f"This report is broken: {op.name!r} in {graph.name!r} points to an op that is not there."
             )
-    if not all(row.op in ops for row in (*graph.casts, *graph.merged)):
+    if not all(op in ops for op in (*(cast.op for cast in graph.casts), *(row.op for row in graph.merged))):
         raise ReportError(f"This report is broken: a row in {graph.name!r} belongs to an op that is not there.")

@@ -72,7 +72,7 @@ def spelled_out(
     Args:
         after: gets the tape and values of the normalization, and returns what the step returns besides.
         dtype: of all that is computed.
-        changes: the `axes` that are normalized, the `width` of the scale.
+        changes: the `axes` that are normalized, the `width` of the scale, and how much of the mean it has: `of_mean`.
     """
     kernel = tf.Variable(KERNEL.astype(dtype))
     scale, offset = tf.Variable(tf.ones(changes.get("width", CHANNELS), dtype)), tf.Variable(tf.zeros(CHANNELS, dtype))
@@ -82,7 +82,8 @@ def spelled_out(
         with tf.GradientTape() as tape:
             x = tf.nn.conv2d(images, kernel, 1, "SAME")
             mean, variance = tf.nn.moments(x, changes.get("axes", (0, 1, 2)))
-            y = tf.nn.batch_normalization(x, mean, variance, offset, scale, 1e-3)
+            weight = scale + changes["of_mean"] * tf.stop_gradient(mean) if "of_mean" in changes else scale
+            y = tf.nn.batch_normalization(x, mean, variance, offset, weight, 1e-3)
             outputs = tf.nn.conv2d(tf.nn.relu(y), tf.ones((3, 3, CHANNELS, CHANNELS), dtype), 1, "SAME")
             loss = tf.reduce_sum(outputs**2)
         return outputs, tape.gradient(loss, [kernel, scale, offset]), after(tape, {"x": x, "mean": mean, "y": y})

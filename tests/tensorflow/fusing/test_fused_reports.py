@@ -1,5 +1,6 @@
 """Reports, tools and rewritten graphs tell of normalizations that run as one op."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -52,8 +53,8 @@ def test_bytes_are_compared_with_those_of_the_program_as_it_is(net: Any) -> None
     plain, merged = (mixdown.explain(train, policy=policy, device="A100").graphs[0] for policy in (SPELLED_OUT, ON_CPU))
     assert merged.merged
     np.testing.assert_allclose(merged.effort.float32_bytes, plain.effort.float32_bytes, rtol=0.01)  # vectors aside
-    times = [graph.effort.predicted[0].float32 for graph in (plain, merged)]
-    np.testing.assert_allclose(*times, rtol=0.01)
+    one, other = (graph.effort.predicted[0].float32 for graph in (plain, merged))
+    np.testing.assert_allclose(one, other, rtol=0.01)
     assert merged.effort.bytes < 0.6 * plain.effort.bytes
 
 
@@ -84,10 +85,8 @@ def test_tools_see_the_op_that_runs() -> None:
 
 def test_a_step_that_is_traced_again_runs_the_same_ops() -> None:
     """The plan of the first is taken over, for functions of other names."""
-    ran = []
+    steps = [step(model()) for _ in range(2)]
     with mixdown.rewriting(ON_CPU):
-        for _ in range(2):
-            train = step(model())
-            ran.append(executed(lambda train=train: train(IMAGES)))
+        ran = [executed(partial(train, IMAGES)) for train in steps]
     assert ran[0].dtypes(FORWARD) == ran[1].dtypes(FORWARD) == ["float16"]
     np.testing.assert_array_equal(ran[0].value[0], ran[1].value[0])

@@ -88,6 +88,7 @@ STEPS: dict[str, Callable[[], Any]] = {
     "channels first": lambda: step(model(axis=1)),
     "float64": lambda: spelled_out(dtype="float64"),
     "a scale for all channels": lambda: spelled_out(width=1),
+    "a scale that depends on the mean": lambda: spelled_out(of_mean=0.5),
     "no offset": lambda: step(model(center=False)),
     "masked": masked,
     "the squares are returned": lambda: spelled_out(inner("SquaredDifference")),

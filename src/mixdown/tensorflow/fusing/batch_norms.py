@@ -14,6 +14,7 @@ from mixdown.tensorflow.fusing import norms
 from mixdown.tensorflow.fusing.norms import JOIN, Norm, Numbers
 from mixdown.tensorflow.fusing.patterns import Match, Row, Wires, pattern
 from mixdown.tensorflow.protos.bodies import attribute
+from mixdown.tensorflow.protos.wiring import node_name
 
 FORWARD = """
     squares = SquaredDifference(x, stopped)
@@ -128,7 +129,7 @@ def _wanted(sizes: tuple[float, ...], channels: float, count: int, *, wide: bool
 
 
 def _reduces_the_axes(match: Match, wires: Wires) -> bool:
-    squeezed = [wires.nodes[norms.node_name(match[name])] for name in ("mean", "variance")]
+    squeezed = [wires.nodes[node_name(match[name])] for name in ("mean", "variance")]
     dropped = {tuple(attribute(node, "squeeze_dims").list.i) for node in squeezed}
     return dropped == {AXES} and norms.keeps_dimensions(match, wires, ("mean_kept", "variance_kept"))
 
@@ -146,13 +147,13 @@ NOTHING: dict[str, str] = {}
 
 def _variants() -> Iterator[list[Row]]:
     """The pattern for an axis of -1 and of 3, with and without a scale, for sizes that are known and for others."""
-    choices = (KNOWN + norms.SPREAD, UNKNOWN), (NOTHING, NO_SCALE), (NOTHING, PRUNED), (_narrowed, list)
-    for spread, scale, stop, formed in product(*choices):
+    spreads, replacements = (KNOWN + norms.SPREAD, UNKNOWN), ((NOTHING, NO_SCALE), (NOTHING, PRUNED))
+    for spread, scale, stop in product(spreads, *replacements):
         means = spread.replace("NAME", "mean").replace("FROM", "x")
         variances = spread.replace("NAME", "variance").replace("FROM", "squares")
         rows = pattern(FORWARD + BACKWARD + means + variances + JOIN)
-        rows = [row for row in rows if not (scale and row.name in ABOUT_SCALE)]
-        yield formed(norms.replaced(rows, {**scale, **stop}))
+        rows = norms.replaced([row for row in rows if not (scale and row.name in ABOUT_SCALE)], {**scale, **stop})
+        yield from (_narrowed(rows), rows)
 
 
 def _narrowed(rows: Sequence[Row]) -> list[Row]:

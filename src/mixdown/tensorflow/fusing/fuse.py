@@ -96,9 +96,8 @@ def _fused_body(
         if (body.function, norm.name) in without or named or not around.may_go(norm, its) or its & gone:
             continue
         gone |= its
-        new.append(
-            BatchNormNodes(norm, wires, taken) if isinstance(norm, BatchNorm) else LayerNormNodes(norm, wires, taken)
-        )
+        nodes = BatchNormNodes if isinstance(norm, BatchNorm) else LayerNormNodes
+        new.append(nodes(norm, wires, taken))
         ops.append(FusedOp(body.function, norm.name, new[-1].name, new[-1].gradient, tuple(sorted(its)), norm.moves))
     return (_written(body, wires, gone, new) if ops else body), ops
 

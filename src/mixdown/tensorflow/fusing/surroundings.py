@@ -1,11 +1,11 @@
 """What else is in a body that holds a normalization: whether its nodes may go, and what is left. See `Surroundings`."""
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from mixdown.tensorflow.fusing.norms import Norm
 from mixdown.tensorflow.fusing.patterns import Wires
-from mixdown.tensorflow.protos.bodies import attribute
+from mixdown.tensorflow.protos.bodies import attribute, reached
 from mixdown.tensorflow.protos.wiring import node_name
 
 HARMLESS = {"_output_shapes", "_has_manual_control_dependencies"}
@@ -56,7 +56,13 @@ class Surroundings:
             and len({node.device for node in nodes}) == 1
             and not any(name[:1] == "_" and name not in HARMLESS for node in nodes for name in node.attr)
             and not any(self._is_summed(norm, value, gone) for value in norm.unsummed)
+            and gone.isdisjoint(self._upstream(norm, ("scale", "offset")))
         )
+
+    def _upstream(self, norm: Norm, values: Iterable[str]) -> list[str]:
+        """The nodes that values depend on: one op cannot make a mean and read what is computed from it."""
+        start, nodes = [norm.node(value) for value in values if value in norm.match], self._wires.nodes
+        return reached(start, lambda name: map(node_name, nodes[name].input) if name in nodes else ())
 
     def _readers(self, name: str) -> set[str]:
         return set(self._wires.readers[self._wires.output(self._wires.nodes[name])])
