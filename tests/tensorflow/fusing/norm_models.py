@@ -72,10 +72,12 @@ def spelled_out(
     Args:
         after: gets the tape and values of the normalization, and returns what the step returns besides.
         dtype: of all that is computed.
-        changes: the `axes` that are normalized, the `width` of the scale, and how much of the mean it has: `of_mean`.
+        changes: the `axes` that are normalized, the `width` of the scale, how much of the mean it has
+            (`of_mean`), and the `offset_width`.
     """
     kernel = tf.Variable(KERNEL.astype(dtype))
-    scale, offset = tf.Variable(tf.ones(changes.get("width", CHANNELS), dtype)), tf.Variable(tf.zeros(CHANNELS, dtype))
+    scale = tf.Variable(tf.ones(changes.get("width", CHANNELS), dtype))
+    offset = tf.Variable(tf.zeros(changes.get("offset_width", CHANNELS), dtype))
 
     @tf.function(input_signature=[tf.TensorSpec(IMAGES.shape, dtype)])
     def train(images: Any) -> Any:

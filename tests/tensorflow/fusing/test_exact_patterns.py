@@ -130,4 +130,5 @@ def test_an_edit(edit: Callable[[Any], None]) -> None:
 def test_a_weight_that_is_no_vector() -> None:
     """One number for all channels: its gradient is summed up, which tells it from a vector."""
     assert count(definition(spelled_out(width=1))) == 0
-    assert count(definition(spelled_out(width=4))) == 1
+    assert count(definition(spelled_out(offset_width=1))) == 0
+    assert count(definition(spelled_out(width=4, offset_width=4))) == 1

@@ -11,6 +11,9 @@ from tests.tensorflow.calls.twins_probe import ON_CPU
 from tests.tensorflow.fusing.norm_models import IMAGES, layered, model, spelled_out, step
 
 import mixdown
+from mixdown.tensorflow.fusing.batch_norms import batch_norms
+from mixdown.tensorflow.fusing.patterns import Wires
+from mixdown.tensorflow.protos.bodies import graph_body
 
 MASK = np.ones((8, 6), bool)
 
@@ -136,6 +139,17 @@ POLICIES = {
 @pytest.mark.filterwarnings("ignore:.*runs in float32.*")
 def test_what_a_policy_does_not_want(name: str) -> None:
     assert merged(step(model()), POLICIES[name]) == 0
+
+
+def test_only_what_may_be_low_on_its_device_is_one_op() -> None:
+    layers = [layer for _ in range(2) for layer in (keras.layers.Conv2D(4, 3), keras.layers.BatchNormalization())]
+    net = keras.Sequential([keras.Input(IMAGES.shape[1:]), *layers, keras.layers.Conv2D(4, 3)])
+    graph_def = step(net).get_concrete_function().graph.as_graph_def()
+    assert merged(graph_def) == 2
+    for name in next(batch_norms(Wires(graph_body(graph_def)))).nodes.values():
+        (node,) = (node for node in graph_def.node if node.name == name)
+        node.device = "/device:GPU:0"
+    assert merged(graph_def, mixdown.Policy(devices="cpu")) == 1
 
 
 def test_rules_for_other_layers_change_nothing() -> None:
