@@ -19,15 +19,15 @@ import mixdown
 from mixdown.errors import GraphError
 from mixdown.tensorflow.calls import active_policy, twins
 from mixdown.tensorflow.sessions import twin
-from mixdown.tensorflow.writing import function_family, known_plans
+from mixdown.tensorflow.writing import function_family, known_plans, planning
 
 LARGE = tf.constant([[300.0]])
 v1 = tf.compat.v1
 
 STAGES: dict[str, tuple[Any, str]] = {
     "looking at the arguments": (twins, "handles_of_inputs"),
-    "reading": (known_plans, "read"),
-    "planning": (known_plans, "make_plan"),
+    "reading": (planning, "read"),
+    "planning": (planning, "make_plan"),
     "applying": (function_family, "apply"),
     "registering": (Context, "add_function_def"),
 }

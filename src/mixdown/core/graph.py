@@ -102,6 +102,15 @@ class Tie(NamedTuple):
     followers: tuple[int, ...] = ()  # sites that take the paint of the others and do not influence it
 
 
+class Merged(NamedTuple):
+    """An op in the place of several."""
+
+    op: int
+    parts: tuple[str, ...]  # the names of those that it replaces, together with its gradient
+    tensor: int  # what it reads
+    moves: int  # how many times more the others moved a value of that size
+
+
 @dataclass(frozen=True)
 class Graph:
     """Everything the planner knows about a graph."""
@@ -118,6 +127,9 @@ class Graph:
     """Per op, how many multiplications and additions a matrix product or convolution takes, 0 for others; likewise."""
     contracts: Sequence[bool] = field(default=(), compare=False)
     """Per op, False for a matrix product that sums over nothing, such as an outer product; empty if none does that."""
+
+    merged: tuple[Merged, ...] = ()
+    """Ops that the host has put in the place of several of the program's own."""
 
     @cached_property
     def successors(self) -> list[list[int]]:

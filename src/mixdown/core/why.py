@@ -41,9 +41,17 @@ UNCAUSED = ("keep_padded_full", "conduit_rounding", "alone")
 """Stages whose strokes have no other site as their cause; without one, those of other stages come from a frozen tie."""
 
 
+def part_of(part: str, whole: str) -> str:
+    """Where an op went that the host has put together with others."""
+    return f"{part} is not run: {whole}, or its gradient, computes what it would."
+
+
 def explain(view: PolicyView, strokes: History, name: str) -> str:
     """Why the sites of an op have their paint: one line a decision, from effect to cause."""
     ops = [op for op in view.graph.ops if name in (op.name, op.label)]
+    if merged := [each for each in view.graph.merged if name in each.parts and not ops]:
+        ops = [view.graph.ops[each.op] for each in merged]
+        return "\n".join(f"{part_of(name, op.label)}\n{explain(view, strokes, op.label)}" for op in ops)
     if not ops:
         raise KeyError(f"No op named {name!r} has a float32 port in this graph.")
     return "\n".join("\n".join(_chain(view, strokes, site)) for op in ops for site in op.sites)

@@ -16,7 +16,7 @@ from mixdown.core.pricing.machines import CAST_BYTES, Machine
 from mixdown.core.pricing.moved_bytes import is_known
 from mixdown.core.why import causes, reason
 from mixdown.reports.advice import Product, advise
-from mixdown.reports.model import CastRow, GraphReport, OpRow, SiteRow
+from mixdown.reports.model import CastRow, GraphReport, MergedRow, OpRow, SiteRow
 from mixdown.rules.layer_names import python_name
 
 KEPT = "kept"
@@ -53,6 +53,7 @@ def graph_report(plan: Plan, name: str, kind: str, facts: Facts | None = None) -
         advice=advise([op.name for op in ops], [product for product in facts.products if product.op in low]),
         effort=_predicted(plan, paints, effort, facts.machine),
         is_compiled=plan.graph.is_compiled,
+        merged=tuple(MergedRow(each.op, each.parts) for each in plan.graph.merged),
     )
 
 

@@ -64,6 +64,14 @@ class CastRow:
 
 
 @dataclass(frozen=True)
+class MergedRow:
+    """One op that is run in place of several of the program."""
+
+    op: int
+    parts: tuple[str, ...]  # the names of those
+
+
+@dataclass(frozen=True)
 class Advice:
     """A dimension of a layer that makes Tensor Cores slow."""
 
@@ -108,6 +116,7 @@ class GraphReport:
     tuned: str = ""  # what tuning kept, and why
     trials: tuple[Trial, ...] = ()  # how long its candidates took
     is_compiled: bool = False  # by XLA, which fuses casts with their neighbours
+    merged: tuple[MergedRow, ...] = ()
 
     def __repr__(self) -> str:
         return f"<GraphReport {self.name!r}: {self.kind}, {len(self.low_ops)} of {len(self.ops)} ops in 16 bits>"
@@ -220,5 +229,5 @@ def _refuse_dangling(graph: GraphReport) -> None:
             raise ReportError(
                 f"This report is broken: {op.name!r} in {graph.name!r} points to an op that is not there."
             )
-    if not all(cast.op in ops for cast in graph.casts):
-        raise ReportError(f"This report is broken: a cast in {graph.name!r} belongs to an op that is not there.")
+    if not all(op in ops for op in (*(cast.op for cast in graph.casts), *(row.op for row in graph.merged))):
+        raise ReportError(f"This report is broken: a row in {graph.name!r} belongs to an op that is not there.")

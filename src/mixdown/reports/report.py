@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Self, TextIO
 
 from mixdown.core.pricing.effort import Effort
+from mixdown.core.why import part_of
 from mixdown.reports.model import GraphReport, ReportData
 from mixdown.reports.rendering.page import notebook, page
 from mixdown.reports.rendering.text import show, text
@@ -41,10 +42,12 @@ class Report(ReportData):
         """
         rows = [(graph, index, row) for graph in self.graphs for index, row in enumerate(graph.ops)]
         found = [(graph, index) for graph, index, row in rows if op in (row.name, row.label)]
-        if not found:
+        wholes = [] if found else [(graph, row.op) for graph in self.graphs for row in graph.merged if op in row.parts]
+        if not (found or wholes):
             raise KeyError(f"No op named {op!r} has a float32 port in this report.{_suggestion(self, op)}")
         several = len({id(graph) for graph, _ in found}) > 1
         lines = [line for graph, at in found for line in ([f"In {graph.name}:"] if several else []) + _chain(graph, at)]
+        lines += [line for graph, at in wholes for line in (part_of(op, graph.ops[at].label), *_chain(graph, at))]
         return "\n".join(map(escaped, lines))
 
     def save(self, path: str | Path, *, compared: Self | None = None) -> Path:

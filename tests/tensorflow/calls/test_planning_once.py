@@ -18,7 +18,7 @@ from mixdown.core import make_plan
 from mixdown.messages import logger
 from mixdown.tensorflow.calls import active_policy, tracing_time
 from mixdown.tensorflow.calls.twins import SELF_TEST, Twin, Twins
-from mixdown.tensorflow.writing import known_plans
+from mixdown.tensorflow.writing import planning
 
 X = tf.constant([[1.0, 2.0], [3.0, 4.0]])
 
@@ -34,7 +34,7 @@ def plans(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         return planned(graph, policy)
 
     planned = make_plan
-    monkeypatch.setattr(known_plans, "make_plan", counted)
+    monkeypatch.setattr(planning, "make_plan", counted)
     monkeypatch.setattr(active_policy, "_made", {})
     return graphs
 

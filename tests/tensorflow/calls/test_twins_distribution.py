@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[3]
 @pytest.fixture(scope="module")
 def mirrored() -> Any:
     """One process for all loops: each may have one strategy, and starting TensorFlow takes most of the time."""
-    return answer(started("twins_replicas", "mirrored", "custom", "keras", "tf_keras", "broken"))
+    return answer(started("twins_replicas", "mirrored", "custom", "keras", "normalized", "tf_keras", "broken"))
 
 
 @pytest.mark.parametrize("loop", ["custom", "keras", "tf_keras"])
@@ -30,6 +30,15 @@ def test_every_product_on_every_mirrored_replica_is_low(loop: str, mirrored: Any
     one, other = ran["weights"]
     assert one == other
     np.testing.assert_allclose(one, regression(), rtol=2e-2)
+
+
+def test_normalization_on_every_mirrored_replica_is_one_low_op(mirrored: Any) -> None:
+    forward, backward, spelled_out = mirrored["normalized"]["norms"]
+    assert forward == backward == ["float16"] * 2
+    assert [dtype for dtype in spelled_out if dtype != "float32"] == []  # one of the loss is left, on each replica
+    averages = np.array(mirrored["normalized"]["weights"])  # each replica has its own
+    assert averages.shape == (2, 4)
+    assert ((averages > 0.9) & (averages < 1.0)).all()  # they began with 1, and the values vary less
 
 
 def test_an_error_on_a_mirrored_replica_names_the_user_function_and_never_the_twin(mirrored: Any) -> None:

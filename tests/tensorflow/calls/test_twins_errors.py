@@ -16,7 +16,7 @@ import mixdown
 from mixdown.errors import GraphError
 from mixdown.tensorflow.reading.read import read
 from mixdown.tensorflow.runtime.source_lines import name_originals
-from mixdown.tensorflow.writing import known_plans
+from mixdown.tensorflow.writing import planning
 
 X = tf.ones((2, 2))
 W = tf.ones((2, 2))
@@ -195,7 +195,7 @@ def test_a_function_that_cannot_be_read_runs_in_float32_and_says_so_once(monkeyp
 
     large = tf.constant([[300.0]])
     with mixdown.rewriting(ON_CPU):
-        monkeypatch.setattr(known_plans, "read", fails)
+        monkeypatch.setattr(planning, "read", fails)
         with pytest.warns(mixdown.MixdownWarning) as caught:
             assert unreadable(large).numpy().item() == 90_000.0
         with warnings.catch_warnings():
@@ -215,7 +215,7 @@ def test_other_functions_are_not_affected_by_one_that_cannot_be_read(monkeypatch
 
     odd, even = tf.function(lambda x: tf.matmul(tf.exp(x), x)), tf.function(lambda x: tf.matmul(x, x))
     with mixdown.rewriting(ON_CPU):
-        monkeypatch.setattr(known_plans, "read", fails_on_exp)
+        monkeypatch.setattr(planning, "read", fails_on_exp)
         with pytest.warns(mixdown.MixdownWarning, match="Exp is odd today"):
             odd(X)
         assert executed(lambda: even(X)).all_low("MatMul")

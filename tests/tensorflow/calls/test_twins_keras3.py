@@ -72,11 +72,12 @@ def test_fit(jit_compile: Any, steps_per_execution: int) -> None:
 def test_fit_of_a_network_with_batch_normalization(jit_compile: bool) -> None:  # noqa: FBT001 - a parameter
     ran = fitted(convolutional, IMAGES, jit_compile=jit_compile)
     assert ran.all_low(*CONVOLUTIONS, "Conv2DBackpropInput", "MatMul", "MaxPool", "MaxPoolGrad")
+    assert bool(ran.dtypes("FusedBatchNormV3")) is not jit_compile  # a compiler fuses what is spelled out
 
 
 def test_fit_in_bfloat16() -> None:
     ran = fitted(convolutional, IMAGES, BFLOAT16, jit_compile=False)
-    assert ran.all_low(*CONVOLUTIONS, "MatMul", low="bfloat16")
+    assert ran.all_low(*CONVOLUTIONS, "MatMul", "FusedBatchNormV3", "FusedBatchNormGradV3", low="bfloat16")
 
 
 @pytest.mark.parametrize("jit_compile", [True, False])

@@ -1,6 +1,7 @@
 """A run under a distribution strategy, in a process of its own; prints what came of it as one line of JSON.
 
-Arguments: strategy (mirrored, workers), then the loops to run, one after the other (custom, keras, tf_keras, broken).
+Arguments: strategy (mirrored, workers), then the loops to run, one after the other (custom, keras, normalized,
+tf_keras, broken).
 """
 
 import json
@@ -15,6 +16,7 @@ import mixdown
 
 FEATURES = np.random.default_rng(0).uniform(size=(16, 4)).astype("float32")
 TARGETS = FEATURES @ np.ones((4, 1), "float32")
+IMAGES = np.random.default_rng(1).uniform(size=(16, 8, 8, 3)).astype("float32")
 WEIGHTS = np.linspace(-0.5, 0.5, 4, dtype="float32").reshape(4, 1)
 STEPS, RATE = 3, 0.125
 
@@ -73,6 +75,19 @@ def keras(strategy: Any) -> Any:
     return getattr(fit(strategy, library), "value", None)
 
 
+def normalized(strategy: Any) -> Any:
+    """Convolution and batch normalization by Keras; returns the moving variance."""
+    import keras as library  # noqa: PLC0415 - only one of the two is needed
+
+    with strategy.scope():
+        norm = library.layers.BatchNormalization()
+        layers = [library.layers.Conv2D(4, 3), norm, library.layers.ReLU(), library.layers.Conv2D(1, 3)]
+        model = library.Sequential([library.Input((8, 8, 3)), *layers, library.layers.Flatten()])
+        model.compile("sgd", "mse")
+    model.fit(IMAGES, np.ones((16, 16), "float32"), batch_size=8, verbose=0)
+    return norm.moving_variance.value
+
+
 def tf_keras(strategy: Any) -> Any:
     import tf_keras as library  # noqa: PLC0415 - only one of the two is needed
 
@@ -105,10 +120,11 @@ def main(kind: str, *loops: str) -> None:
 def outcome(strategy: Any, loop: str) -> Any:
     from tests.tensorflow.calls.twins_probe import ON_CPU, executed  # noqa: PLC0415 - after the strategy is set up
 
-    run = {"custom": custom, "keras": keras, "tf_keras": tf_keras}[loop]
+    run = {"custom": custom, "keras": keras, "tf_keras": tf_keras, "normalized": normalized}[loop]
     with mixdown.rewriting(ON_CPU):
         ran = executed(lambda: run(strategy))
-    return {"products": ran.dtypes("MatMul"), "weights": replicas(strategy, ran.value)}
+    norms = [ran.dtypes(kind) for kind in ("FusedBatchNormV3", "FusedBatchNormGradV3", "SquaredDifference")]
+    return {"products": ran.dtypes("MatMul"), "weights": replicas(strategy, ran.value), "norms": norms}
 
 
 def errors(strategy: Any) -> Any:

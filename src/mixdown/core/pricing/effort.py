@@ -49,6 +49,7 @@ def effort_of(prices: Prices, paints: Sequence[Paint]) -> Effort:
     flops, low_flops = arithmetic(prices, paints)
     float32 = sum(map(prices.low, range(len(graph.sites)))) * 2
     total = prices.traffic(paints).total if Paint.LOW in paints else float32
+    float32 += prices.spared()
     kept, kept_float32 = _activations(prices, paints)
     return Effort(flops, low_flops, total, float32, kept, kept_float32)
 

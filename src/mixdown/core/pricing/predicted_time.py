@@ -52,7 +52,8 @@ class TimePrices(Prices):
 
     def prediction(self, paints: Sequence[Paint]) -> Predicted:
         """What an assignment takes, beside float32."""
-        return Predicted(self.machine.source, self.seconds([Paint.FULL] * len(paints)), self.seconds(paints))
+        float32 = self.seconds([Paint.FULL] * len(paints)) + self.machine.time("float32", 0, self.spared())
+        return Predicted(self.machine.source, float32, self.seconds(paints))
 
     def seconds(self, paints: Sequence[Paint]) -> float:
         """What an assignment takes."""

@@ -81,6 +81,7 @@ def summary(graph: GraphReport) -> list[str]:
         *headline(graph.effort, low),
         f"{len(lowered)} of {len(graph.ops)} float32 ops run in {low}, with {casts}.",
         f"in {low}: {_counted(Counter(op.kind for op in lowered))}",
+        *_merged(graph),
         "The others stay in float32, because:",
         *(f"  {each.sites:6} {size(each.bytes):>9}  {each.reason}" for each in obstacles(graph)[:MOST_REASONS]),
     ]
@@ -102,6 +103,13 @@ def headline(effort: Effort, low: str) -> Iterator[str]:
 def against(mixed: int, float32: int) -> str:
     """An amount of bytes beside that of float32, such as "0.62 of float32 (84 MB instead of 136 MB)"."""
     return f"{mixed / float32:.2f} of float32 ({size(mixed)} instead of {size(float32)})"
+
+
+def _merged(graph: GraphReport) -> Iterator[str]:
+    """What takes the place of ops that are listed nowhere else."""
+    if graph.merged:
+        kinds = _counted(Counter(graph.ops[each.op].kind for each in graph.merged))
+        yield f"{kinds}, with gradients, in place of {sum(len(each.parts) for each in graph.merged)} ops spelled out."
 
 
 def _counted(kinds: Counter[str]) -> str:

@@ -5,6 +5,7 @@ from typing import Any
 
 from mixdown.core import Policy
 from mixdown.core.policy import policy_or
+from mixdown.core.pricing.effort import effort_of, readable
 from mixdown.core.pricing.machines import MACHINES, Machine
 from mixdown.core.pricing.moved_bytes import GUESS
 from mixdown.reports import Report
@@ -24,6 +25,9 @@ UNFUSED = (
     "every op is a kernel of its own. With jit_compile=True XLA would fuse ops into fewer kernels, and the plan, the "
     "bytes and the time would be others"
 )
+
+FEW = 10**6
+"""Bytes: for less, nothing is predicted."""
 
 
 def explain(
@@ -79,7 +83,12 @@ def explain(
             graph_report(each.plan, each.name, each.kind, each.facts._replace(machine=machine)) for each in graphs
         ),
         warnings=(gate_warning(chosen, gate),) if gate else (),
-        notes=(*([] if in_force else [AS_IF]), *_compiled(graphs, machine, asked=jit_compile), *_notes(graphs)),
+        notes=(
+            *([] if in_force else [AS_IF]),
+            *_compiled(graphs, machine, asked=jit_compile),
+            *_if_compiled(graphs),
+            *_notes(graphs),
+        ),
     )
 
 
@@ -92,6 +101,17 @@ def _compiled(graphs: Sequence[PlannedGraph], machine: Machine | None, *, asked:
             yield f"{each.name} is explained as compiled by XLA{_because(each, machine, asked=asked)}."
         else:
             yield f"{each.name} is explained as not compiled{_because(each, machine, asked=asked)}: {UNFUSED}."
+
+
+def _if_compiled(graphs: Sequence[PlannedGraph]) -> Iterator[str]:
+    """What functions would save if XLA compiled them."""
+    for each in graphs:
+        now = 0 if each.plan.graph.is_compiled else effort_of(each.plan.view.prices, each.plan.paints).bytes
+        plan = each.compiled() if each.compiled and now > FEW else None
+        if plan:
+            then = plan.compiled_runs(plan.paints)[1].bytes
+            part = f"{then / now:.2f} of these bytes ({readable(then)}, predicted)"
+            yield f"{each.name}: compiled by XLA (jit_compile=True), it would move {part}."
 
 
 def _because(each: PlannedGraph, machine: Machine | None, *, asked: bool | None) -> str:

@@ -1,6 +1,8 @@
 """What can be explained: each target as graphs with their plans, neither run nor registered. See `planned_graphs`."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from copy import deepcopy
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,7 +18,8 @@ from mixdown.tensorflow.calls.twins import Registered
 from mixdown.tensorflow.explaining import keras_models
 from mixdown.tensorflow.machine.devices import device_type, machine_default
 from mixdown.tensorflow.protos import files
-from mixdown.tensorflow.protos.bodies import reached
+from mixdown.tensorflow.protos.bodies import CALLS, MUST_COMPILE, Body, function_body, reached, tree_of
+from mixdown.tensorflow.protos.kernels import compiler_of, registered_kernels
 from mixdown.tensorflow.protos.saved_names import sinks, tensor_names
 from mixdown.tensorflow.protos.wiring import node_name
 from mixdown.tensorflow.reading.products import products
@@ -26,7 +29,7 @@ from mixdown.tensorflow.runtime.private import context
 from mixdown.tensorflow.shapes.variable_handles import handles_of_inputs
 from mixdown.tensorflow.writing.function_family import rewrite_function
 from mixdown.tensorflow.writing.graph_def import idle_overrides, rewrite_graph
-from mixdown.tensorflow.writing.known_plans import Asked
+from mixdown.tensorflow.writing.known_plans import Asked, planned
 from mixdown.untrusted.model_files import is_file, kind_of, refuse_signatures, saved_model_folder
 
 DEBUG_INFO = "debug/saved_model_debug_info.pb"
@@ -56,6 +59,7 @@ class PlannedGraph(NamedTuple):
     facts: Facts
     idle: Sequence[str]  # rules of the policy that match nothing
     is_model: bool = False  # one of Keras
+    compiled: Callable[[], Plan | None] | None = None  # plans a function as if XLA compiled it, if XLA could
 
 
 def planned_graphs(
@@ -104,10 +108,29 @@ def _plan_function(name: str, concrete: Any, policy: Policy) -> PlannedGraph:
     eager = context()
     device = device_type(eager.device_name) or machine_default()
     asked = Asked(tf.compat.as_str(concrete.name), policy, device, handles_of_inputs(concrete.inputs))
-    plan, reading, twins = rewrite_function(Registered(eager), asked)
+    library = Registered(eager)
+    plan, reading, twins = rewrite_function(library, asked)
     facts = Facts(source_lines.of_functions(plan.graph, eager), products(reading))
     idle = [override.subject for override in plan.idle_overrides]
-    return PlannedGraph(name, "function", plan, [twin for _, twin in twins], facts, idle)
+    protos = [twin for _, twin in twins]
+    return PlannedGraph(name, "function", plan, protos, facts, idle, compiled=lambda: _plan_compiled(library, asked))
+
+
+def _plan_compiled(library: Mapping[str, Any], asked: Asked) -> Plan | None:
+    """Plan a function as if all of it that XLA can compile said `jit_compile=True`; None if XLA can compile nothing."""
+    compiler = compiler_of(asked.device)
+    tree = tree_of(function_body(library[asked.root]), library)
+    marked = {body.function: deepcopy(body.proto) for body in tree if _is_known_to(compiler, body, library)}
+    for function in marked.values():
+        function.attr[MUST_COMPILE].b = True
+    return planned(ChainMap(marked, library), asked).plan if marked else None  # type: ignore[arg-type]  # only read
+
+
+def _is_known_to(compiler: str, body: Body, library: Mapping[str, Any]) -> bool:
+    """Whether a compiler has kernels for all ops of a function and of what it calls."""
+    tree = tree_of(body, library)
+    kinds = {node.op for one in tree for node in one.nodes} - CALLS.keys() - {one.function for one in tree}
+    return all(any(device == compiler for device, _ in registered_kernels(kind)) for kind in kinds)
 
 
 def _plan_graph(stored: StoredGraph, target: Any, policy: Policy) -> PlannedGraph:

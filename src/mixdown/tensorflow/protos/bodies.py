@@ -100,6 +100,11 @@ def reachable(body: Body, library: Mapping[str, Any]) -> list[str]:
     return sorted(reached(direct, lambda name: _called(library[name].node_def, library)))
 
 
+def tree_of(body: Body, library: Mapping[str, Any]) -> list[Body]:
+    """A body and all functions that it calls, directly or not."""
+    return [body, *(function_body(library[name]) for name in reachable(body, library))]
+
+
 def compiled(tree: Sequence[Body], library: Mapping[str, Any]) -> set[int]:
     """The bodies of a tree that only XLA runs: those marked so, and what they call unless others call it too."""
     number = {body.function: index for index, body in enumerate(tree)}

@@ -74,7 +74,7 @@ def read(
         GraphError: an op is unknown, an attribute is missing, an input leads nowhere, or there is a cycle.
     """
     draft, home = Draft(library, frozenset(preserved)), default_device or default_type(policy)
-    tree = [body, *(bodies.function_body(library[name]) for name in bodies.reachable(body, library))]
+    tree = bodies.tree_of(body, library)
     reader = _NodeReader(draft, policy, _default_devices(tree, library, policy, home))
     compiled = bodies.compiled(tree, library)
     for index, one in enumerate(tree):

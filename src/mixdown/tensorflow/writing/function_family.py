@@ -39,7 +39,8 @@ def rewrite_function(
         groups: the groups of functions looked at before, so that they need not be looked at again; grows.
         known_plans: plans made before, of which one may suit; gets the new one.
     """
-    _, reading, plan = planned(library, asked) if known_plans is None else known_plans.planned(library, asked)
+    made = planned(library, asked) if known_plans is None else known_plans.planned(library, asked)
+    reading, plan = made.reading, made.plan
     if not plan.changes_anything:
         return RewrittenFunction(plan, reading, ())
     _, families = apply_to_families(reading, plan, asked.device, lambda head: _suffix(asked, head), known=groups)

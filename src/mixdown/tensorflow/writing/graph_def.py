@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from tensorflow.core.framework import graph_pb2
 
-from mixdown.core import Plan, Policy, make_plan
+from mixdown.core import Plan, Policy
 from mixdown.core.gc_pause import collector_paused
 from mixdown.core.policy import policy_or
 from mixdown.errors import GraphError, PolicyError
@@ -20,9 +20,10 @@ from mixdown.tensorflow.protos.bodies import graph_body
 from mixdown.tensorflow.protos.library import by_name, mentioned, referenced, replace_all, unused
 from mixdown.tensorflow.protos.wiring import LONGEST_PORT, node_name
 from mixdown.tensorflow.reading.products import products
-from mixdown.tensorflow.reading.read import Reading, read
+from mixdown.tensorflow.reading.read import Reading
 from mixdown.tensorflow.runtime.source_lines import of_graph_def
 from mixdown.tensorflow.writing.apply import apply
+from mixdown.tensorflow.writing.planning import read_and_plan
 from mixdown.untrusted.escaped import escaped
 
 
@@ -101,9 +102,8 @@ def rewrite_graph(graph_def: Any, fetches: Iterable[str], feeds: Iterable[str], 
         raise GraphError(f"The graph has no node {', '.join(map(repr, missing))} to feed or fetch.")
     library = by_name(graph_def)
     with collector_paused():
-        reading = read(graph_body(graph_def), library, policy, preserved)
+        reading, plan, _ = read_and_plan(graph_body(graph_def), library, policy, preserved)
         _refuse_missing_ports(reading, tensors)
-        plan = make_plan(reading.graph, policy)
         taken = set(library)
         rewritten, twins = apply(reading, plan, lambda name: unused(f"{name}__{policy.low}", taken))
     _replace_functions(rewritten, twins)

@@ -5,17 +5,19 @@ cross-validation do, traces the same step again. Reading and planning it takes m
 """
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from mixdown.core import Op, Plan, Policy, make_plan
-from mixdown.tensorflow.protos.bodies import CALLS, Body, function_body, reachable
+from mixdown.core import Op, Plan, Policy
+from mixdown.tensorflow.fusing.fuse import fused
+from mixdown.tensorflow.protos.bodies import CALLS, Body, function_body, tree_of
 from mixdown.tensorflow.protos.library import rename_calls
 from mixdown.tensorflow.reading.builder import ARGUMENT, RESULT, Origin
-from mixdown.tensorflow.reading.read import Reading, read
+from mixdown.tensorflow.reading.read import Reading
 from mixdown.tensorflow.shapes.variable_handles import Handle
+from mixdown.tensorflow.writing.planning import read_and_plan
 
 MOST = 4
 """So many plans are kept: with its graph, one of a large model takes some 50 MB."""
@@ -39,6 +41,8 @@ class Planned(NamedTuple):
     asked: Asked
     reading: Reading
     plan: Plan
+    tree: Sequence[Body]  # the functions as they are registered
+    left: Collection[tuple[int, str]]  # normalizations that were not put onto one op: numbers of functions, and names
 
 
 class KnownPlans:
@@ -49,8 +53,7 @@ class KnownPlans:
 
     def planned(self, library: Mapping[str, Any], asked: Asked) -> Planned:
         """Read and plan a function with all it calls, or take over the plan for a function of the same content."""
-        body = function_body(library[asked.root])
-        tree = [body, *(function_body(library[name]) for name in reachable(body, library))]
+        tree = tree_of(function_body(library[asked.root]), library)
         key = tuple(tuple(node.name for node in one.nodes) for one in tree)
         before = self._recent.get(key)
         if before is not None and _alike(before, asked, tree):
@@ -66,16 +69,17 @@ class KnownPlans:
 
 def planned(library: Mapping[str, Any], asked: Asked) -> Planned:
     """Read and plan a function with all it calls."""
-    body = function_body(library[asked.root])
-    reading = read(body, library, asked.policy, default_device=asked.device, handles=asked.handles)
-    return Planned(asked, reading, make_plan(reading.graph, asked.policy))
+    tree = tree_of(function_body(library[asked.root]), library)
+    reading, plan, left = read_and_plan(
+        tree[0], library, asked.policy, default_device=asked.device, handles=asked.handles
+    )
+    number = {body.function: index for index, body in enumerate(tree)}
+    return Planned(asked, reading, plan, tree, {(number[function], name) for function, name in left})
 
 
 def _alike(before: Planned, asked: Asked, tree: Sequence[Body]) -> bool:
     """Whether reading a function would give what was read before, but for the names of functions."""
-    return before.asked._replace(root="") == asked._replace(root="") and _content(before.reading.bodies) == _content(
-        tree
-    )
+    return before.asked._replace(root="") == asked._replace(root="") and _content(before.tree) == _content(tree)
 
 
 def _content(tree: Sequence[Body]) -> list[bytes]:
@@ -113,6 +117,8 @@ def _number_ends(function: Any) -> None:
 def _taken_over(before: Planned, asked: Asked, tree: Sequence[Body], library: Mapping[str, Any]) -> Planned:
     """The same plan, for these functions."""
     graph, origins = before.reading.graph, before.reading.origins
+    left = {(tree[number].function, name) for number, name in before.left}
+    smaller = fused(tree[0], library, asked.policy, without=left)
     ops = tuple(_renamed(op, origin, tree[origin.body]) for op, origin in zip(graph.ops, origins, strict=True))
     makers = [graph.sites[tensor.site].op for tensor in graph.tensors]
     tensors = tuple(
@@ -120,8 +126,9 @@ def _taken_over(before: Planned, asked: Asked, tree: Sequence[Body], library: Ma
         for tensor, maker in zip(graph.tensors, makers, strict=True)
     )
     graph = replace(graph, ops=ops, tensors=tensors)
-    reading = replace(before.reading, graph=graph, bodies=tree, library=library)
-    return Planned(asked, reading, replace(before.plan, view=replace(before.plan.view, graph=graph)))
+    reading = replace(before.reading, graph=graph, bodies=smaller.tree, library=smaller.library)
+    plan = replace(before.plan, view=replace(before.plan.view, graph=graph))
+    return before._replace(asked=asked, reading=reading, plan=plan, tree=tree)
 
 
 def _renamed(op: Op, origin: Origin, body: Body) -> Op:

@@ -14,11 +14,12 @@ from mixdown.core import Paint, Plan, Policy, make_plan
 from mixdown.core.gc_pause import collector_paused
 from mixdown.tensorflow.calls.twins import Registered
 from mixdown.tensorflow.numerics.probing.probed_function import ProbedFunction
-from mixdown.tensorflow.protos.bodies import CALLS, GROUP, LOOPS, MUST_COMPILE, function_body
+from mixdown.tensorflow.protos.bodies import CALLS, GROUP, LOOPS, MUST_COMPILE, compiled, function_body, tree_of
 from mixdown.tensorflow.protos.library import mentioned
 from mixdown.tensorflow.protos.wiring import node_name
-from mixdown.tensorflow.reading.read import read
+from mixdown.tensorflow.reading.read import Reading, read
 from mixdown.tensorflow.writing.apply import apply
+from mixdown.tensorflow.writing.planning import read_and_plan
 
 CHECKS = frozenset({"CheckNumerics", "CheckNumericsV2"})
 WITH_EFFECTS = {kind: kind.removeprefix("Stateless") for kind in CALLS if kind.startswith("Stateless")}
@@ -48,10 +49,8 @@ class ProbedTree(NamedTuple):
 
 def copy_tree(context: Any, name: str, device: str, policy: Policy, *, full: bool, lenient: bool) -> ProbedTree:
     """Copy a function and all it calls, by the policy, or in float32 if `full`; if `lenient`, without checks."""
-    library = _WithoutXla(context)
     with collector_paused():
-        reading = read(function_body(library[name]), library, policy, default_device=device)
-        plan = make_plan(reading.graph, policy)
+        reading, plan = _planned(context, name, device, policy)
         paints = (Paint.FULL,) * len(plan.paints) if full else plan.paints
         names = [body.function for body in reading.bodies]
         root, others = apply(reading, plan, lambda name: f"{name}__probed_{next(_numbers)}", names, paints)
@@ -66,6 +65,16 @@ def copy_tree(context: Any, name: str, device: str, policy: Policy, *, full: boo
         ProbedFunction(number, functions[body], body, copied, known[number]) for number, body in enumerate(names)
     )
     return ProbedTree(probed, plan, _callers(probed))
+
+
+def _planned(context: Any, name: str, device: str, policy: Policy) -> tuple[Reading, Plan]:
+    """A function and its plan, with normalizations as they run: on one op each, unless XLA compiles any of it."""
+    known, library = Registered(context), _WithoutXla(context)
+    body = function_body(library[name])
+    if not compiled(tree_of(function_body(known[name]), known), known):
+        return read_and_plan(body, library, policy, default_device=device)[:2]
+    reading = read(body, library, policy, default_device=device)
+    return reading, make_plan(reading.graph, policy)
 
 
 class _WithoutXla(Registered):
