@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 from tests.tensorflow.graph_kit import CPU, EYE, ONES, casts, checked, find, graph_of, low_nodes, matmul, out, raw, x
 
-from mixdown import Policy, rewrite_graph_def
+from mixdown import Policy, rewrite_graph_def, rewriting
 from mixdown.tensorflow.machine.devices import default_type, device_type
 from mixdown.tensorflow.protos.kernels import has_kernels_for
 
@@ -152,3 +152,24 @@ def test_sites_that_only_have_a_kernel_together_go_low_together() -> None:
     policy = GPU.with_deny("BatchMatMulV3", attribute="Tb")
     rewritten = rewrite_graph_def(graph_of(build), ["out"], policy=policy).graph_def
     assert low_nodes(rewritten) == set()
+
+
+@pytest.mark.parametrize("low", ["float16", "bfloat16"])
+def test_the_gradient_of_a_compiled_pool_has_one_dtype_although_xla_registers_each(low: str) -> None:
+    levels = np.random.default_rng(0).permuted(np.tile(np.arange(8) / 4, (2, 2, 2, 2, 8, 1)), axis=-1)  # per window
+    windows = levels.reshape(2, 2, 2, 2, 8, 2, 2, 2).transpose(0, 1, 5, 2, 6, 3, 7, 4)
+    image = windows.reshape(2, 4, 4, 4, 8).astype(np.float32)
+    filters = np.eye(8, dtype=np.float32).reshape(1, 1, 1, 8, 8)
+
+    @tf.function(jit_compile=True, autograph=False)
+    def step(image: Any, filters: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(filters)
+            made = tf.nn.conv3d(image, filters, [1] * 5, "SAME")
+            pooled = tf.nn.max_pool3d(tf.exp(-tf.abs(made)), 2, 2, "VALID")  # behind a denied op
+            loss = tf.reduce_mean(pooled @ tf.ones((8, 8)))
+        return tape.gradient(loss, filters)
+
+    with rewriting(Policy(low=low, devices="all")):
+        mixed = step(image, filters)
+    np.testing.assert_allclose(mixed, step(image, filters), rtol=0.02)

@@ -25,6 +25,10 @@ SMALL = 8
 
 CHEAP = 2.0
 """Less arithmetic than this, counted as in `Value.work`, holds no exponential and no error function."""
+JOINED = 1.0
+"""Less arithmetic than this is done anew in a reduction that the kernel which stores a value takes in."""
+LONG = 2**13
+"""A reduction of so many numbers to one takes two steps, the first of which is taken in; of 4,096 it is not."""
 WORTH_STORING = 2**16
 """Smaller values, in elements, are left to the compiler: a kernel takes some time to start."""
 
@@ -117,6 +121,12 @@ class _Rounds:
             for alone, tensor in zip(self._alone, tensors, strict=True)
         ]
         self.prices: list[tuple[int, int] | None] = [None] * len(tensors)
+        # Computed anew by the compiler, although the model says they are stored: softmax in a loss, rows looked up.
+        lookups = [site for site, kind in enumerate(graph.graph.kinds) if kind in graph.traits.lookups]
+        self._dear = {t for site in (*self._reductions, *lookups) for t in made[site]}
+        # By the kernel of a reduction, how many numbers it makes.
+        results = ((kernel, sum(graph.sizes[t] for t in made[site])) for site, kernel in self._reductions.items())
+        self._results = {kernel: count for kernel, count in results if count}
         self._forward = [(t, site) for site in graph.order if passes[site] for t in made[site]]
         backward = [(t, site) for site in reversed(graph.order) for t in made[site]]
         # What is stored in any case has a say in no choice, so its readers are found at the end; loops have none.
@@ -275,6 +285,14 @@ class _Rounds:
             self._epilogues[site] = self._graph.is_epilogue(site)
         return self._epilogues[site]
 
+    def _is_dear(self, t: int) -> bool:
+        """Whether the compiler may not store a value, although the model says so, and need more to compute it anew."""
+        site = self._graph.graph.tensors[t].site
+        if not self._passes[site]:
+            return t in self._dear
+        is_sum = self._graph.graph.kinds[site] in self._graph.traits.sums
+        return is_sum and not self.values[t].libraries and not self._is_epilogue(site)
+
     def _price(self, t: int, site: int) -> tuple[tuple[int, bool], tuple[int, bool]]:
         """What a value costs if it is computed in 16 bits, and whether it is stored then; the same for float32."""
         values, sizes = self.values, self._graph.sizes
@@ -286,8 +304,15 @@ class _Rounds:
         behind = value.sources
         if t in behind:
             behind = self._behind(self._graph.read[site]) - self._alone[t]
-        read, again, priced_by = 0, int(value.work * size) * fused, self._priced_by
-        kernels = value.kernels.values()
+        # A long reduction that reads nothing else is taken in by the kernel that casts the value for library calls.
+        joins = libraries and value.work < JOINED and not any(map(self._is_dear, behind))
+        longest = size // LONG if joins else 0
+        kernels = [
+            others
+            for kernel, others in value.kernels.items()
+            if self._results.get(kernel, inf) > longest or not others <= behind
+        ]
+        read, again, priced_by = 0, int(value.work * size) * len(kernels), self._priced_by
         for source in behind:
             priced_by[source].append(t)
             each = sizes[source] * (LOW_BYTES if values[source].low else FULL_BYTES)

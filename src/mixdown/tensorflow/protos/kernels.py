@@ -15,6 +15,7 @@ from mixdown.tensorflow.runtime.private import kernel_registry
 
 QUANTIZED = {types_pb2.DT_QINT8, types_pb2.DT_QUINT8, types_pb2.DT_QINT16, types_pb2.DT_QUINT16, types_pb2.DT_QINT32}
 ANY_DEVICE = "DEFAULT"  # the device type of kernels that run everywhere
+ALIKE = frozenset(["MaxPool3DGrad"])  # XLA registers each dtype for each attribute, and fails if two differ
 
 
 class Support(NamedTuple):
@@ -35,8 +36,9 @@ def make_support(kind: Kind, values: Values, labels: tuple[str, ...], low: int, 
         name: legal[name] and _has_kernel(kind.definition.name, _lowered(known, [label], low), device)
         for name, label in first.items()
     }
-    if len(labels) > 1 and all(legal.values()) and not any(alone.values()):
-        joint = _has_kernel(kind.definition.name, _lowered(known, labels, low), device)
+    name = kind.definition.name
+    if len(labels) > 1 and all(legal.values()) and (name in ALIKE or not any(alone.values())):
+        joint = _has_kernel(name, _lowered(known, labels, low), device)
         return tuple(Support(legal=True, kernel=joint, together=joint) for _ in labels)
     return tuple(Support(legal[name], alone[name]) for name in names)
 
