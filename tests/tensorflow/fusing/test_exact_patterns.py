@@ -36,7 +36,8 @@ def count(function: Any) -> int:
 def parts(function: Any) -> list[Any]:
     """The nodes of the normalization, and the constants that they read."""
     wires = Wires(function_body(function))
-    (norm,) = (*batch_norms(wires), *layer_norms(wires))
+    norms: list[Any] = [*batch_norms(wires), *layer_norms(wires)]
+    (norm,) = norms
     nodes = [wires.nodes[node_name(text)] for name, text in norm.match.items() if name not in norm.ends]
     return [node for node in function.node_def if node in nodes]
 
