@@ -11,6 +11,7 @@ from tests.tensorflow.fusing.norm_models import layered, model, spelled_out, ste
 from mixdown.tensorflow.fusing.batch_norms import batch_norms
 from mixdown.tensorflow.fusing.fuse import fused
 from mixdown.tensorflow.fusing.layer_norms import layer_norms
+from mixdown.tensorflow.fusing.norms import Norm
 from mixdown.tensorflow.fusing.patterns import Wires
 from mixdown.tensorflow.protos.bodies import function_body
 from mixdown.tensorflow.protos.wiring import node_name
@@ -36,8 +37,8 @@ def count(function: Any) -> int:
 def parts(function: Any) -> list[Any]:
     """The nodes of the normalization, and the constants that they read."""
     wires = Wires(function_body(function))
-    norms: list[Any] = [*batch_norms(wires), *layer_norms(wires)]
-    (norm,) = norms
+    found: list[Norm] = [*batch_norms(wires), *layer_norms(wires)]
+    (norm,) = found
     nodes = [wires.nodes[node_name(text)] for name, text in norm.match.items() if name not in norm.ends]
     return [node for node in function.node_def if node in nodes]
 
