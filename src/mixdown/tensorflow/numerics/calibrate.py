@@ -24,7 +24,8 @@ MOST_ROUNDS = 5
 def calibrate(fn: Callable[..., Any], batches: Iterable[Any], **options: Any) -> Policy:
     """The policy of `mixdown.numerics.calibration`, which takes the same arguments, without the numbers behind it.
 
-    Its rules keep the ops in float32 whose numbers do not fit.
+    Returns:
+        The policy that the calibration starts from, with rules for the ops whose numbers do not fit.
     """
     return calibration(fn, batches, **options).policy
 
