@@ -1,11 +1,12 @@
 """What a denied op makes unsafe in compiled code, where a value may be stored in 16 bits: `after_denied`.
 
 The results of a denied op that may make large numbers of small ones, such as Exp or a long Sum, are unsafe, and so is
-what is computed from them number by number. The results of others, such as Mean and Softmax, are no larger than what
-they are given, and so is a value that is divided by a constant too large for 16 bits, as in the gradient of a mean; a
-sum of few numbers grows no more than AddN, which may be 16-bit, and less than matrix products. A
-statistic (a mean, a variance) must be exact, and so must the arithmetic that applies it to the values it was taken of;
-the result of that is a normalized value, which is as safe as any other. `saturated_powers` need not be denied at all.
+what is computed from them number by number, up to a function such as Tanh, which limits whatever it is given, Inf
+included. The results of others, such as Mean and Softmax, are no larger than what they are given, and so is a value
+that is divided by a constant too large for 16 bits, as in the gradient of a mean; a sum of few numbers grows no more
+than AddN, which may be 16-bit, and less than matrix products. A statistic (a mean, a variance) must be exact, and so
+must the arithmetic that applies it to the values it was taken of; the result of that is a normalized value, which is as
+safe as any other. `saturated_powers` need not be denied at all.
 """
 
 from __future__ import annotations
@@ -55,6 +56,9 @@ def after_denied(
     growing = [
         site for site in denied if site not in short and site not in small and graph.kinds[site] not in traits.tame
     ]
+    for site, kind in enumerate(graph.kinds):
+        if kind in traits.limited:
+            soft[site] = False  # what grows is limited here
     return unsafe | _grown(graph, growing, soft, own)
 
 

@@ -203,7 +203,7 @@ class PolicyView:
     def prices(self) -> Prices:
         """What every choice costs, in bytes moved."""
         soft = self.mask(Category.INFER, Category.CLEAR)
-        unsafe = self._unsafe if self._ends_taint else set()
+        unsafe = self._unsafe - self._rounded_sums if self._ends_taint else set()
         free = {site for site, its in enumerate(soft) if its and self.supports[site] and site not in unsafe}
         return prices_of(self.graph, self.traits, self.categories, self.supports, free - self.kept)
 
@@ -217,11 +217,16 @@ class PolicyView:
         if self.policy.strategy != "optimal" or not self.graph.is_compiled:
             return set(self.outer)
         if self._ends_taint:
-            return (self._behind_denied | self.outer) - self._spoilt
+            return (self._behind_denied | self._rounded_sums | self.outer) - self._spoilt
         ops, sites, supports = self.graph.ops, self.graph.sites, self.supports
         moved = {s for s in self.sites_of(Category.CLEAR) if supports[s] and ops[sites[s].op].compiled}
         sums = self._sums_for([site for site in self.sites_of(Category.ALLOW) if supports[site]])
         return (moved | sums | self._last_sums_of_small | self.outer) - self._spoilt
+
+    @cached_property
+    def _rounded_sums(self) -> set[int]:
+        """Sums that products read, and so round: Inf is Inf there in any case."""
+        return self._sums_for([site for site in self.sites_of(Category.ALLOW) if self.supports[site]])
 
     @cached_property
     def _last_sums_of_small(self) -> set[int]:

@@ -20,22 +20,32 @@ _VIEWS = kinds("""
 
 _STEEP = kinds("exp exp2 expm1 log log1p pow")
 
-_COSTLY = _STEEP | kinds("cos cbrt cosh digamma erf erf_inv erfc lgamma logistic sin sinh tan tanh")
+# What XLA counts for an A100: erfc is fifty operations, and a logarithm or tanh one that takes hundreds of cycles.
+_ARITHMETIC = {
+    **dict.fromkeys(kinds("cbrt cosh erf exp exp2 expm1 logistic sinh"), 1.2),
+    **dict.fromkeys(kinds("cos digamma erf_inv lgamma sin tan"), 5.0),
+    **dict.fromkeys(kinds("log log1p"), 26.0),
+    "erfc": 15.0,
+    "pow": 0.9,
+    "tanh": 30.0,
+}
 
 TRAITS = Traits(
     looks_at_shapes=frozenset(),
     moves_nothing=_VIEWS,
     views=_VIEWS,
     repeats=kinds("broadcast_in_dim"),
-    costly=_COSTLY,
-    hard=kinds("cos digamma erf erf_inv erfc lgamma pow sin tan"),
-    elementwise=_COSTLY
+    arithmetic=_ARITHMETIC,
+    widened=kinds("erf erfc"),
+    elementwise=frozenset(_ARITHMETIC)
     | kinds("""
         abs add add_any atan2 broadcast_in_dim ceil clamp concatenate convert_element_type div dynamic_slice
         dynamic_update_slice eq floor ge gt integer_pow iota is_finite le lt max min mul ne neg nextafter pad reciprocal
         reduce_precision rem rev round rsqrt select_n sign slice split sqrt square sub tile transpose
     """),
     moves=kinds("broadcast_in_dim concatenate dynamic_slice dynamic_update_slice pad rev slice split tile transpose"),
+    spreads=kinds("broadcast_in_dim tile"),
+    masked=kinds("select_n"),
     reductions=kinds("argmax argmin reduce_max reduce_min reduce_prod reduce_sum vdot"),
     normalizations=frozenset(),
     tame=kinds("log log1p"),
@@ -51,6 +61,7 @@ TRAITS = Traits(
     scales=kinds("div mul reciprocal"),
     whole=kinds("add add_any mul sub"),
     saturating=kinds("erf erfc logistic tanh"),
+    limited=kinds("erf erfc logistic tanh"),
     powers=kinds("integer_pow"),
     divides=kinds("div"),  # a constant that is divided is read as `reciprocal`
     absorbs=kinds("add add_any sub"),

@@ -7,7 +7,16 @@ from mixdown.rules.traits import Traits
 
 _LOOKS_AT_SHAPES = kinds("Rank Shape ShapeN Size")
 
-_COSTLY = kinds("Cos Elu Erf Erfc Exp Expm1 Log Log1p Pow Selu Sigmoid Sin Softplus Tanh")
+# What XLA counts for an A100: Erfc is fifty operations, and a logarithm or Tanh one that takes hundreds of cycles.
+_ARITHMETIC = {
+    **dict.fromkeys(kinds("Elu Erf Exp Expm1 Selu Sigmoid"), 1.2),
+    **dict.fromkeys(kinds("Pow SigmoidGrad TanhGrad"), 0.9),
+    **dict.fromkeys(kinds("Cos Sin"), 5.0),
+    **dict.fromkeys(kinds("Log Log1p Softplus"), 26.0),
+    "Erfc": 15.0,
+    "ReluGrad": 0.6,
+    "Tanh": 30.0,
+}
 
 _VIEWS = kinds("EnsureShape ExpandDims Identity IdentityN PreventGradient Reshape Snapshot Squeeze StopGradient")
 
@@ -20,9 +29,9 @@ TRAITS = Traits(
     """),
     views=_VIEWS,
     repeats=frozenset(),  # derivatives of a maximum reshape it only
-    costly=_COSTLY,
-    hard=kinds("Cos Erf Erfc Pow Sin"),
-    elementwise=_COSTLY
+    arithmetic=_ARITHMETIC,
+    widened=kinds("Erf Erfc"),
+    elementwise=frozenset(_ARITHMETIC)
     | kinds("""
         Abs Add AddN AddV2 BiasAdd BiasAddV1 BroadcastTo Cast Ceil ClipByValue ConcatV2 Div DivNoNan EluGrad Equal Fill
         Floor FloorDiv Greater GreaterEqual Inv LeakyRelu LeakyReluGrad Less LessEqual Maximum Minimum Mul MulNoNan Neg
@@ -33,6 +42,8 @@ TRAITS = Traits(
     moves=kinds("""
         BroadcastTo ConcatV2 Pack Pad PadV2 Reverse Slice Split SplitV StridedSlice Tile Transpose Unpack
     """),
+    spreads=kinds("BroadcastTo Tile"),
+    masked=kinds("Select SelectV2"),
     reductions=kinds("""
         All Any BiasAddGrad L2Loss LogSoftmax Max Mean Min Prod Softmax SoftmaxCrossEntropyWithLogits
         SparseSoftmaxCrossEntropyWithLogits Sum
@@ -53,6 +64,7 @@ TRAITS = Traits(
     scales=kinds("Div DivNoNan Inv Mul MulNoNan RealDiv Reciprocal"),
     whole=kinds("Add AddN AddV2 FloorDiv Mul Prod Sub"),
     saturating=frozenset(),  # TensorFlow's lists know of none
+    limited=kinds("Erf Erfc Sigmoid Tanh"),
     powers=frozenset(),
     divides=frozenset(),  # a constant may as well be divided: `tensorflow/reading/builder.py` tells
     absorbs=kinds("Add AddN AddV2 Sub"),

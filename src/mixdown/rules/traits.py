@@ -1,7 +1,11 @@
 """The shape of `Traits`: what kinds of op do to memory and to variables. Facts for prices."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+
+SIMPLE = 0.3
+"""What an addition takes, as the bytes an element that an A100 reads in the same time."""
 
 
 @dataclass(frozen=True)
@@ -12,10 +16,12 @@ class Traits:
     moves_nothing: frozenset[str]  # return their input's buffer, or look at its shape only
     views: frozenset[str]  # return the value they are given, in another shape at most
     repeats: frozenset[str]  # return the values they are given, each several times
-    costly: frozenset[str]  # element-wise, and too expensive for a compiler to compute twice
-    hard: frozenset[str]  # of these, those that take several times longer
+    arithmetic: Mapping[str, float]  # element-wise, and more than an addition: as bytes that a GPU reads in that time
+    widened: frozenset[str]  # of these, those that a compiler computes in float32 step by step, whatever their dtype
     elementwise: frozenset[str]  # fused by a compiler with their neighbours on both sides
     moves: frozenset[str]  # of these, those that only arrange values anew
+    spreads: frozenset[str]  # of these, those that only repeat values
+    masked: frozenset[str]  # element-wise, and read a mask too
     reductions: frozenset[str]  # fused by a compiler with what comes before them
     normalizations: frozenset[str]  # of these, those that return as many values as they read
     tame: frozenset[str]  # deny kinds whose results are no larger than what they are given
@@ -31,6 +37,7 @@ class Traits:
     scales: frozenset[str]  # multiply or divide
     whole: frozenset[str]  # make integers of integers
     saturating: frozenset[str]  # make small numbers of whatever they read: what follows them follows no denied op
+    limited: frozenset[str]  # make small numbers of whatever they read, Inf included: safe to store behind a denied op
     powers: frozenset[str]  # keep the sign of what they read, and overflow
     divides: frozenset[str]  # divide by a constant that they read; elsewhere a constant says so itself
     absorbs: frozenset[str]  # sums and differences, in which a number that the dtype is too coarse for does not matter
@@ -45,7 +52,7 @@ class Traits:
 
     def work(self, kind: str) -> float:
         """How much arithmetic a kind takes, as the bytes an element that a GPU reads in the same time."""
-        return 5.0 if kind in self.hard else 1.2 if kind in self.costly else 0.12
+        return self.arithmetic.get(kind, SIMPLE)
 
     def writes_variable(self, kind: str) -> bool:
         """Whether ops of this kind change a variable."""

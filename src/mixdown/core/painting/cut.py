@@ -101,7 +101,7 @@ class Problem:
             readers = [of[site] for site in tensor.consumers]
             if not readers or (maker <= SINK and max(readers) <= SINK):
                 continue
-            if readers[0] != maker or (len(readers) > 1 and len(set(readers)) > 1):
+            if maker == SINK or readers[0] != maker or (len(readers) > 1 and len(set(readers)) > 1):
                 out += self._bonds(index, tensor, maker, readers)
         # A rounded maximum is not found again among exact values: what compares the two must be low if it is.
         pairs = [(one, other) for one, other in self.view.selections_compared if one in self.vertices]
@@ -113,9 +113,10 @@ class Problem:
         out = []
         for bond in self.prices.bonds(index):
             is_for_all = bond.readers is tensor.consumers or len(readers) == 1
-            its = everyone if is_for_all else _apart([self._of[site] for site in bond.readers], maker)
+            end = SOURCE if bond.as_if_low else maker
+            its = everyone if is_for_all and end == maker else _apart([self._of[site] for site in bond.readers], end)
             if its:
-                out.append(Edge(maker, its, bond.price, False, bond.only_down))  # noqa: FBT003 - a tuple
+                out.append(Edge(end, its, bond.price, False, bond.only_down, bond.only_up))  # noqa: FBT003 - a tuple
         if maker > SINK and self.view.graph.sites[tensor.site].role is Role.CONVERSION:
             out.append(Edge(maker, everyone, 0, must_agree=True))
         return out
@@ -134,12 +135,13 @@ class Problem:
     def _connect(self, edge: Edge) -> None:
         """Make a cast cost its price: down if a reader stays full behind a low maker, up the other way round."""
         down = ALWAYS if edge.must_agree else 0 if edge.only_down else edge.cost
+        up = 0 if edge.only_up else edge.cost
         if len(edge.readers) == 1:
-            self.network.add_arc(edge.maker, edge.readers[0], down, edge.cost)
+            self.network.add_arc(edge.maker, edge.readers[0], down, up)
             return
         if edge.maker != SINK and down:
             self._one_price(edge.maker, [reader for reader in edge.readers if reader != SOURCE], down, SINK)
-        if edge.maker != SOURCE and edge.cost:
+        if edge.maker != SOURCE and up:
             self._one_price(edge.maker, [reader for reader in edge.readers if reader != SINK], edge.cost, SOURCE)
 
     def _one_price(self, maker: int, readers: list[int], cost: int, end: int) -> None:
@@ -166,7 +168,7 @@ class Problem:
             if not cost:
                 continue
             if (
-                len(readers) == 1 and not edge.only_down
+                len(readers) == 1 and not edge.only_down and not edge.only_up
             ):  # whichever end changes, they agree if they did not, or else not
                 change = -cost if low[maker] is not low[readers[0]] else cost
                 for vertex in (maker, readers[0]):
@@ -189,10 +191,11 @@ class Edge(NamedTuple):
     cost: int
     must_agree: bool = False
     only_down: bool = False  # a low maker and a full reader cost nothing
+    only_up: bool = False  # a full maker and a low reader cost nothing
 
     def bytes(self, low: dict[int, bool]) -> int:
         """What the cast moves that the tensor needs, 0 if it needs none."""
-        if self.only_down and low[self.maker]:
+        if self.only_down if low[self.maker] else self.only_up:
             return 0
         return self.cost if any(low[reader] is not low[self.maker] for reader in self.readers) else 0
 

@@ -17,7 +17,7 @@ ALIGNED = 8
 """Sizes that are multiples of this need no padding for 16-bit matrix units."""
 WORTH_COPYING = 2**18
 """So few numbers are copied in no time: their product is 16-bit like any other."""
-BUSY = 128
+BUSY = 16
 """Multiplications and additions a number moved, from which on a product is limited by arithmetic and not by memory."""
 
 

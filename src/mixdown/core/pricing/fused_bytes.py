@@ -78,6 +78,9 @@ class FusedPrices(Prices):
         if not self._fused[made.site]:
             return super().bonds(tensor)
         needless = Bond(made.consumers, 2 * HINT)
+        dear = self._dear_bond(tensor)
+        if dear is not None:
+            return [needless, dear]
         special = self._has_special_bonds
         if not special[made.site] and True not in [special[site] for site in made.consumers]:
             return [needless]
@@ -91,6 +94,19 @@ class FusedPrices(Prices):
         if self._kinds[made.site] in self.traits.moves:
             moved.append(Bond(made.consumers, 7 * HINT, only_down=True))
         return [needless, *tables, *shown, *moved]
+
+    def _dear_bond(self, tensor: int) -> Bond | None:
+        """What it costs if some readers of a value are full, where it is stored in float32 for these."""
+        made, fusion = self.graph.tensors[tensor], self.fusion
+        kind, value, price = self._kinds[made.site], fusion.values[tensor], fusion.prices[tensor]
+        if kind in self.traits.normalizations and made.consumers and not value.libraries:
+            # The kernel of a softmax rounds what it stores, if that is all that is read of it.
+            saved = LOW_BYTES * self.elements(tensor) * (1 + len(value.kernels))
+            return Bond(made.consumers, saved, only_up=True, as_if_low=True)
+        if kind in self.traits.widened and price and price[1] > price[0]:
+            # Its last step is float32: a compiler leaves out that it is rounded and widened again.
+            return Bond(made.consumers, price[1] - price[0], only_up=True)
+        return None
 
     @cached_property
     def _has_special_bonds(self) -> list[bool]:

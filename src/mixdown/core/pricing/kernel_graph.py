@@ -13,6 +13,9 @@ from functools import cached_property
 from mixdown.core.graph import Graph, Role
 from mixdown.rules import Traits
 
+BEHIND_VIEW, FAR = -1, -2
+"""Marks beside the tensors that a kernel reads: it reads a value through a view, so that the compiler does not see that
+it reads the sources of the value already; and in another order."""
 Kernel = int
 """A kernel: the value that it makes; or a negative number for the reductions that it makes, see `reductions`."""
 
@@ -57,6 +60,23 @@ class KernelGraph:
         """Per site, whether it returns the value that it is given."""
         graph, kinds = self.graph, self.traits.views
         return [kind in kinds or site.role is Role.CONDUIT for kind, site in zip(graph.kinds, graph.sites, strict=True)]
+
+    @cached_property
+    def marks(self) -> list[frozenset[int]]:
+        """Per site, how kernels behind it read what it reads: nothing to say, unless it is a view or moves numbers."""
+        moves = self.traits.moves - self.traits.spreads
+        moving = [kind in moves for kind in self.graph.kinds]
+        return [
+            self._mark(site, moves=its) if (its or view) and self.read[site] and self.made[site] else frozenset()
+            for site, (its, view) in enumerate(zip(moving, self.views, strict=True))
+        ]
+
+    def _mark(self, site: int, *, moves: bool) -> frozenset[int]:
+        shapes = [self.graph.shapes[t] for t in (self.read[site][0], self.made[site][0])] if self.graph.shapes else []
+        if len(set(shapes)) == 1:
+            return frozenset((BEHIND_VIEW,)) if moves else frozenset()
+        last = {next((size for size in reversed(shape or ()) if size != 1), 1) for shape in shapes}
+        return frozenset((BEHIND_VIEW, FAR)) if len(last) > 1 else frozenset((BEHIND_VIEW,))
 
     @cached_property
     def passes(self) -> list[bool]:

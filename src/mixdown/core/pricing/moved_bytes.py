@@ -38,6 +38,14 @@ class Bond(NamedTuple):
     readers: tuple[int, ...]
     price: int
     only_down: bool = False  # paid only if the maker is full and a reader low
+    only_up: bool = False  # paid only if the maker is low and a reader full
+    as_if_low: bool = False  # whatever the maker is, it counts as low
+
+    def paid(self, made: Paint, read: Sequence[Paint]) -> int:
+        """What is paid under these paints."""
+        made = Paint.LOW if self.as_if_low else made
+        one_way = self.only_down if made is Paint.LOW else self.only_up
+        return 0 if one_way or all(paint is made for paint in read) else self.price
 
 
 class Prices:
@@ -108,11 +116,9 @@ class Prices:
 
         def paid(tensor: int) -> int:
             its = self.graph.tensors[tensor]
-            made = paints[its.site]
-            if all(paints[reader] is made for reader in its.consumers):
-                return 0
-            bonds = [bond for bond in self.bonds(tensor) if made is Paint.FULL or not bond.only_down]
-            return sum(bond.price for bond in bonds if any(paints[reader] is not made for reader in bond.readers))
+            return sum(
+                bond.paid(paints[its.site], [paints[reader] for reader in bond.readers]) for bond in self.bonds(tensor)
+            )
 
         return paid
 
