@@ -75,8 +75,8 @@ def test_a_value_that_readers_compute_from_what_they_read_anyway_is_better_full(
 
 
 def test_a_hard_function_is_stored_rather_than_computed_again() -> None:
-    lines = ("a = MatMul(x, w)", "t = {}(a)", "b = MatMul(t, w)", "p = Mul(t, a)", "c = MatMul(p, w)")
-    lines += tuple(f"shape {name} {2**24}" for name in "xwatbpc")
+    sizes = [f"shape {name} {2**24}" for name in "xwatbpc"]
+    lines = ("a = MatMul(x, w)", "t = {}(a)", "b = MatMul(t, w)", "p = Mul(t, a)", "c = MatMul(p, w)", *sizes)
     hard = planned(*(line.format("Erfc") for line in lines))
     easy = planned(*(line.format("Sqrt") for line in lines))
     assert prices(hard, "t")[0] < prices(hard, "t")[1]
@@ -196,6 +196,14 @@ def test_what_follows_a_short_sum_may_be_16_bit(kind: str, numbers: int, *, full
 def test_a_function_that_limits_what_it_is_given_is_safe_behind_a_denied_op() -> None:
     plan = planned("a = MatMul(x, w)", "s = Expm1(a)", "t = Tanh(s)", "b = MatMul(t, w)", "u = Mul(s, a)")
     assert [stage(plan, name) for name in "stu"] == ["taint", "cut", "taint"]
+
+
+def test_a_sum_behind_a_denied_op_is_safe_if_a_product_rounds_it_anyway() -> None:
+    lines = ("a = MatMul(x, w)", "e = Expm1(a)", "s = AddV2(e, a)", "{} = MatMul({}, w)", "t = Sub(s, a)")
+    read = planned(*(line.format("b", "s") for line in lines))
+    unread = planned(*(line.format("b", "a") for line in lines))
+    assert stage(read, "s") == "cut"
+    assert stage(unread, "s") == "taint"
 
 
 RESIDUAL = (
