@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
-from benchmarks.xla_gpu.families import other, text, vision
+from benchmarks.xla_gpu.families import other, regular, text, vision
 from benchmarks.xla_gpu.families.example import Example
 
 LEARNING_RATE, MOMENTUM = 0.01, 0.9
 
-MODELS: dict[str, Example] = {**other.MODELS, **text.MODELS, **vision.MODELS}
+MODELS: dict[str, Example] = {**other.MODELS, **text.MODELS, **vision.MODELS, **regular.MODELS}
 
 
 def training_step(model: Any, example: Example, scale: float) -> Callable[..., list[Any]]:

@@ -63,11 +63,12 @@ class Fusion(KernelGraph):
         kind, traits = self.graph.kinds[site], self.traits
         if size < WORTH_STORING or not value.kernels or self.is_epilogue(site):
             return False
-        if t in self.surely_stored and not value.libraries and kind not in traits.moves | traits.masked:
+        sources = NOTHING.union(*(values[i].sources for i in self.read[site])) - {t}
+        parts = any(self.sizes[source] > size for source in sources)  # of these it reads what it needs only
+        if t in self.surely_stored and not (value.libraries or parts or kind in traits.moves | traits.masked):
             return self.elementwise[site]
         if kind not in traits.sums or not value.stored:
             return False
-        sources = NOTHING.union(*(values[i].sources for i in self.read[site])) - {t}
         behind = frozenset(source for source in sources if not self._is_spread(source))
         costs = [self._bytes(behind - others, size) for others in value.kernels.values()]
         read = LOW_BYTES * size * len(costs)

@@ -294,8 +294,9 @@ class Rounds:
             return (read + LOW_BYTES * size * (1 + sum(map(len, kernels))), True), self._cost(t, site, rest, low=False)
         in_low, low_stored = self._cost(t, site, rest, low=True)
         in_full, full_stored = self._cost(t, site, rest, low=False)
-        inputs = sum(self._sizes[i] > 1 for i in self._graph.read[site]) + (site in self._masks)
-        if in_full >= in_low and inputs > 1:  # a function of one value is computed wherever that is read
+        # A function of one stored value is computed wherever that is read.
+        inputs = max(len(value.sources), sum(self._sizes[i] > 1 for i in self._graph.read[site]))
+        if in_full >= in_low and inputs > 1:
             doubtful = DOUBT * LOW_BYTES * size * (1 + len(self._joined(value.kernels)))
             in_full = max(in_full, in_low + int(doubtful))
         return (in_low, low_stored), (in_full, full_stored)
@@ -311,7 +312,7 @@ class Rounds:
         """
         value, size = self.values[t], self._sizes[t]
         sources = self._inputs(t, site, low=low)
-        each = {source: self._size_of(source, copies=low, most=size) for source in sources}
+        each = {source: self._size_of(source, copies=low) for source in sources}
         read, stored = sum(each.values()), size * (LOW_BYTES if low else FULL_BYTES)
         taken = self._taken_in(value, size, sources) if value.libraries else ()
         readers = []
