@@ -12,7 +12,7 @@ import mixdown
 from mixdown import Policy, rewrite_graph_def
 from mixdown.tensorflow.writing.apply import BARRIER
 
-SIZE = 256  # of a side: the values have as many elements as are worth storing
+SIZE = 1024  # of a side: the values have as many elements as are worth storing
 SPEC = tf.TensorSpec([SIZE, SIZE], tf.float32)
 VALUES = np.random.default_rng(0).normal(size=(SIZE, SIZE)).astype("float32")
 WEIGHTS = (VALUES.T / SIZE).astype("float32")

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import inf
 
-from mixdown.core.pricing.fusion_rounds import FULL_BYTES, LOW_BYTES, NOTHING, SMALL, Rounds, Sources, Value
+from mixdown.core.pricing.fusion_rounds import SMALL, Rounds
+from mixdown.core.pricing.fusion_values import FULL_BYTES, LOW_BYTES, NOTHING, Sources, Value
 from mixdown.core.pricing.kernel_graph import KernelGraph
 
 CHEAP = 5.0

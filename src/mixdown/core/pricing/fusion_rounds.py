@@ -6,17 +6,26 @@ decided as the compiler does it, by time (`kernel_time.py`); what it costs is co
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection
 from math import inf
 
+from mixdown.core.pricing.fusion_values import (
+    FULL_BYTES,
+    LOW_BYTES,
+    MOST_KERNELS,
+    NO_KERNELS,
+    NOTHING,
+    Kernels,
+    Sources,
+    Value,
+    joined,
+    merged,
+    missing_of,
+)
 from mixdown.core.pricing.kernel_graph import BEHIND_VIEW, FAR, Kernel, KernelGraph
-from mixdown.core.pricing.kernel_time import Reader, times
+from mixdown.core.pricing.kernel_time import FusedReader, times
 
-LOW_BYTES, FULL_BYTES = 2, 4
 ROUNDS = 3
-MOST_KERNELS = 8
-"""So many of the kernels that read a value are told apart."""
 SMALL = 8
 """A value counts as a source of another one if it is at least one part in so many of its size."""
 
@@ -30,24 +39,6 @@ SURE = 1.5
 """A value is stored for certain if computing it anew takes so many times as long."""
 SCATTERED = 4
 """How much longer a kernel takes to read what it computes in another order than it reads it in."""
-Sources = frozenset[int]
-"""Stored tensors."""
-NOTHING: Sources = frozenset()
-Kernels = dict[Kernel, Sources]
-"""Fused kernels that read a value, with what else they read."""
-NO_KERNELS: Kernels = {}
-
-
-@dataclass(slots=True)
-class Value:
-    """A tensor as the compiler sees it. Its sets and its table are replaced, never changed."""
-
-    sources: Sources  # the stored tensors it is computed from; itself, if it is stored
-    low: bool  # stored in 16 bits, if it is stored
-    stored: bool
-    work: float  # arithmetic to compute it from its sources, as the bytes an element that take as long to read
-    libraries: Sources  # sites that read it and run on their own
-    kernels: Kernels
 
 
 class Rounds:
@@ -56,11 +47,8 @@ class Rounds:
     def __init__(self, graph: KernelGraph, free: Collection[int]) -> None:
         self._graph, self._free = graph, free
         self._read, self._made, self._passes = graph.read, graph.made, graph.passes
-        self._marks, self._views, self._reductions = (
-            graph.marks,
-            graph.views,
-            {site: ~site for site in graph.reductions},
-        )
+        self._marks, self._views = graph.marks, graph.views
+        self._reductions = {site: ~site for site in graph.reductions}
         first: dict[Kernel, Kernel] = {}
         self._joins = {~site: first.setdefault(kernel, ~site) for site, kernel in graph.reductions.items()}
         made, passes, tensors = graph.made, graph.passes, graph.graph.tensors
@@ -104,7 +92,7 @@ class Rounds:
         del self.values[len(tensors) :]
         for value in self.values:  # without masks and marks
             value.sources &= tensors
-            value.kernels = {kernel: others & tensors for kernel, others in self._joined(value.kernels).items()}
+            value.kernels = {kernel: others & tensors for kernel, others in joined(value.kernels, self._joins).items()}
 
     def _add_masks(self) -> None:
         """Let what selects numbers read a mask, one byte a number: the graph has no tensors that are not numbers."""
@@ -189,9 +177,9 @@ class Rounds:
             if len(sites) == 1:
                 kernels, libraries = read_by(t, sites[0])
                 if len(kernels) > MOST_KERNELS:
-                    kernels, libraries = _merged([(kernels, libraries)])
+                    kernels, libraries = merged([(kernels, libraries)])
             else:
-                kernels, libraries = _merged([read_by(t, reader) for reader in sites])
+                kernels, libraries = merged([read_by(t, reader) for reader in sites])
             value = values[t]
             if tells and (kernels != value.kernels or libraries != value.libraries):
                 self._old_prices[t] = True
@@ -215,7 +203,7 @@ class Rounds:
         if len(made) == 1:
             kernels, libraries = self._passed_on(made[0], others, is_view)
         else:
-            kernels, libraries = _merged([self._passed_on(after, others, is_view) for after in made])
+            kernels, libraries = merged([self._passed_on(after, others, is_view) for after in made])
         if mark := self._marks[reader]:
             kernels = {kernel: more | mark for kernel, more in kernels.items()}
         return kernels, libraries
@@ -284,12 +272,12 @@ class Rounds:
         """What a value costs if it is computed in 16 bits, and whether it is stored then; the same for float32."""
         value, size = self.values[t], self._sizes[t]
         if self._is_epilogue(site):
-            count = size * (1 + len(value.libraries) + len(self._joined(value.kernels)))
+            count = size * (1 + len(value.libraries) + len(joined(value.kernels, self._joins)))
             return (LOW_BYTES * count, True), (FULL_BYTES * count, True)
         own = 0.0 if value.stored else value.work * size
         rest = [(max(0.0, work - own), written) for work, written in map(self._made_by, value.kernels)]
         if value.libraries:
-            kernels = value.libraries, self._joined(value.kernels)
+            kernels = value.libraries, joined(value.kernels, self._joins)
             read = sum(self._size_of(i, copies=True) for i in self._inputs(t, site, low=True))
             return (read + LOW_BYTES * size * (1 + sum(map(len, kernels))), True), self._cost(t, site, rest, low=False)
         in_low, low_stored = self._cost(t, site, rest, low=True)
@@ -297,7 +285,7 @@ class Rounds:
         # A function of one stored value is computed wherever that is read.
         inputs = max(len(value.sources), sum(self._sizes[i] > 1 for i in self._graph.read[site]))
         if in_full >= in_low and inputs > 1:
-            doubtful = DOUBT * LOW_BYTES * size * (1 + len(self._joined(value.kernels)))
+            doubtful = DOUBT * LOW_BYTES * size * (1 + len(joined(value.kernels, self._joins)))
             in_full = max(in_full, in_low + int(doubtful))
         return (in_low, low_stored), (in_full, full_stored)
 
@@ -319,19 +307,19 @@ class Rounds:
         for (kernel, others), (arithmetic, written) in zip(value.kernels.items(), rest, strict=True):
             if kernel not in taken:
                 moved = written + sum(self._size_of(other, copies=True, most=size) for other in others if other >= 0)
-                missing = sum(each.values()) if BEHIND_VIEW in others else _missing(each, others)
-                readers.append(Reader(arithmetic, moved, missing * (SCATTERED if FAR in others else 1)))
+                missing = sum(each.values()) if BEHIND_VIEW in others else missing_of(each, others)
+                readers.append(FusedReader(arithmetic, moved, missing * (SCATTERED if FAR in others else 1)))
         copied = 0
         if value.libraries:  # the copy for library calls is one more kernel
-            readers.append(Reader(0.0, LOW_BYTES * size, read))
+            readers.append(FusedReader(0.0, LOW_BYTES * size, read))
             copied = LOW_BYTES * size * (1 + len(value.libraries))
         apart, together = times(value.work * size, read, stored, readers)
-        kernels = self._joined(value.kernels)
+        kernels = joined(value.kernels, self._joins)
         if not low:
             (self.surely_stored.add if together > SURE * apart else self.surely_stored.discard)(t)
         if apart < together:
             return copied + read + stored * (1 + len(kernels) + bool(value.libraries)), True
-        anew = sum(_missing(each, others) for kernel, others in kernels.items() if kernel not in taken)
+        anew = sum(missing_of(each, others) for kernel, others in kernels.items() if kernel not in taken)
         return anew + (copied + read if value.libraries else 0), False
 
     def _taken_in(self, value: Value, size: int, sources: Sources) -> set[Kernel]:
@@ -358,31 +346,3 @@ class Rounds:
             width = LOW_BYTES if made.low or made.libraries else FULL_BYTES
             return made.work * sizes[kernel], width * sizes[kernel]
         return sum(values[i].work * sizes[i] for i in self._read[~kernel] if not values[i].stored), 0
-
-    def _joined(self, kernels: Kernels) -> Kernels:
-        """The kernels after those reductions were joined that agree in their level and size."""
-        out: Kernels = {}
-        for kernel, others in kernels.items():
-            first = self._joins.get(kernel, kernel)
-            out[first] = out[first] | others if first in out else others
-        return out
-
-
-def _missing(each: Mapping[int, int], others: Sources) -> int:
-    """The bytes of some sources that a kernel does not read anyway."""
-    return sum(size for source, size in each.items() if source not in others)
-
-
-def _merged(parts: list[tuple[Kernels, Sources]]) -> tuple[Kernels, Sources]:
-    """All kernels, or as many as are told apart."""
-    out: Kernels = {}
-    libraries = NOTHING
-    for kernels, alone in parts:
-        if alone:
-            libraries |= alone
-        for kernel, others in kernels.items():
-            if kernel in out:
-                out[kernel] |= others
-            elif len(out) < MOST_KERNELS:
-                out[kernel] = others
-    return out, libraries

@@ -16,7 +16,7 @@ OVERLAP = 0.95
 """The part of the shorter one of arithmetic and traffic that goes on beside the longer one."""
 
 
-class Reader(NamedTuple):
+class FusedReader(NamedTuple):
     """A kernel that reads a value, or computes it."""
 
     arithmetic: float  # of all else in it
@@ -24,7 +24,7 @@ class Reader(NamedTuple):
     missing: int  # the bytes that it would read in addition to compute the value
 
 
-def times(arithmetic: float, read: int, stored: int, readers: Iterable[Reader]) -> tuple[float, float]:
+def times(arithmetic: float, read: int, stored: int, readers: Iterable[FusedReader]) -> tuple[float, float]:
     """How long a value takes together with its readers: if it is stored, and if each of them computes it.
 
     Args:
