@@ -58,7 +58,10 @@ def read_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--rules", help="of mixdown's policy, if not its default")
     parser.add_argument("--compiler", type=Path, default=ROOT / ".venv-gpu/bin/python", help="a Python with JAX 0.10.2")
     parser.add_argument("--keep", help="a folder for the HLO, before and after the compiler; by default it is deleted")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if unknown := [name for name in options.models.split(",") if name not in MODELS]:
+        parser.error(f"no such model: {', '.join(unknown)}; there are {', '.join(MODELS)}")
+    return options
 
 
 def lower_all(model: str, low: str, options: argparse.Namespace, folder: Path) -> dict[str, Path]:
