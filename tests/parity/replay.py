@@ -21,7 +21,6 @@ ORDER = {
     "optimal": (
         *("seed", "freeze_lists", "taint", "match_lists", "strip"),
         *(
-            "keep_padded_full",
             "keep_tables_full",
             "keep_updates_full",
             "guard",
@@ -87,7 +86,6 @@ RULES: dict[str, Rule] = {
     "conduit_rounding": lambda _: FULL,
     "alone": lambda _: FULL,
     "rest": lambda _: FULL,
-    "keep_padded_full": lambda at: FULL if at.category is Category.ALLOW else None,
     "keep_tables_full": lambda at: FULL if at.causes else None,
     "keep_updates_full": lambda at: FULL if at.category is Category.INFER else None,
     "guard": lambda at: FULL if set(at.causes) == {FULL} else None,

@@ -22,7 +22,6 @@ REASONS = {
     "carry": "it carries a value into or out of a function, and {causes} {is_low}",
     "strip": "{kind} is not defined for {low} here",
     "match_loops": "it carries the same value as {causes}",
-    "keep_padded_full": "its sizes are no multiples of 8: {low} values would be copied to be padded, which moves more",
     "keep_tables_full": "it looks up rows of the variable that {causes} reads: the whole table would have to be cast",
     "keep_updates_full": "it computes the new value of a variable, on the way to {causes}: updates stay float32",
     "guard": "it is computed for {causes} only, which would turn its rounding into a large error",
@@ -37,7 +36,7 @@ REASONS = {
 LAST = "no op on the allow list follows it: final results are computed in float32"
 """The sentence of `keep_updates_full` where no variable is written."""
 
-UNCAUSED = ("keep_padded_full", "conduit_rounding", "alone")
+UNCAUSED = ("conduit_rounding", "alone")
 """Stages whose strokes have no other site as their cause; without one, those of other stages come from a frozen tie."""
 
 

@@ -57,7 +57,6 @@ TRAITS = Traits(
     passes=_VIEWS | kinds("broadcast_in_dim concatenate max min neg pad rev select_n slice transpose"),
     steep=_STEEP,
     products=kinds("dot_general ragged_dot_general"),
-    matrices=frozenset(),  # any dimensions
     scales=kinds("div mul reciprocal"),
     whole=kinds("add add_any mul sub"),
     saturating=kinds("erf erfc logistic tanh"),

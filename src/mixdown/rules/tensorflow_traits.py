@@ -60,7 +60,6 @@ TRAITS = Traits(
     passes=_VIEWS,
     steep=frozenset(),  # softmax and cross-entropy are ops of their own here
     products=kinds("BatchMatMul BatchMatMulV2 BatchMatMulV3 Einsum MatMul"),
-    matrices=kinds("BatchMatMul BatchMatMulV2 BatchMatMulV3 MatMul"),
     scales=kinds("Div DivNoNan Inv Mul MulNoNan RealDiv Reciprocal"),
     whole=kinds("Add AddN AddV2 FloorDiv Mul Prod Sub"),
     saturating=frozenset(),  # TensorFlow's lists know of none

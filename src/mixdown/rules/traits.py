@@ -33,7 +33,6 @@ class Traits:
     passes: frozenset[str]  # pass a sum on to the product that reads it
     steep: frozenset[str]  # turn a small error into a large one: what only they read stays full
     products: frozenset[str]  # of matrices, unless they sum over nothing
-    matrices: frozenset[str]  # of these, those that multiply the last two dimensions
     scales: frozenset[str]  # multiply or divide
     whole: frozenset[str]  # make integers of integers
     saturating: frozenset[str]  # make small numbers of whatever they read: what follows them follows no denied op

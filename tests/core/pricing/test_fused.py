@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 from tests.goldens.language import parse
 
@@ -254,25 +252,3 @@ def test_the_lists_of_a_release_deny_what_they_denied() -> None:
     graph = planned("a = MatMul(x, w)", "m = Mean(a)", "s = Mul(m, a)", "b = MatMul(s, w)").graph
     plan = make_plan(graph, Policy(devices="all", rules="tf-2.21"))
     assert stage(plan, "s") == "taint"
-
-
-@pytest.mark.parametrize(
-    ("batch", "sizes", "full"),
-    [
-        (2048, (17, 24, 17), True),
-        (2048, (16, 24, 16), False),
-        (64, (1023, 1024, 1023), False),
-        (2, (17, 24, 17), False),
-    ],
-)
-def test_a_product_that_would_be_padded_is_full(batch: int, sizes: tuple[int, int, int], *, full: bool) -> None:
-    rows, inner, columns = sizes
-    shapes = (
-        f"shape x {batch} {rows} {inner}",
-        f"shape w {batch} {inner} {columns}",
-        f"shape a {batch} {rows} {columns}",
-    )
-    graph = planned("a = BatchMatMulV2(x, w)", "r = Lgamma(a)", *shapes).graph
-    work = [2 * batch * rows * inner * columns if op.kind == "BatchMatMulV2" else 0 for op in graph.ops]
-    plan = make_plan(dataclasses.replace(graph, work=work), Policy(devices="all"))
-    assert (stage(plan, "a") == "keep_padded_full") is full

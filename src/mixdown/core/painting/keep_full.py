@@ -7,18 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from mixdown.core.graph import Graph, Role, Shape, walk
+from mixdown.core.graph import Graph, Role, walk
 from mixdown.core.paint import Canvas, Paint, Stroke, Strokes
 from mixdown.core.policy_view import PolicyView
-from mixdown.core.pricing import Prices
 from mixdown.rules import Category
-
-ALIGNED = 8
-"""Sizes that are multiples of this need no padding for 16-bit matrix units."""
-WORTH_COPYING = 2**18
-"""So few numbers are copied in no time: their product is 16-bit like any other."""
-BUSY = 16
-"""Multiplications and additions a number moved, from which on a product is limited by arithmetic and not by memory."""
 
 
 def keep_tables_full(view: PolicyView, canvas: Canvas) -> Strokes:
@@ -42,31 +34,6 @@ def keep_tables_full(view: PolicyView, canvas: Canvas) -> Strokes:
         for site, cause in reached.items()
         if lookups[site] and canvas[site] is None
     }
-
-
-def keep_padded_full(view: PolicyView, canvas: Canvas) -> Strokes:
-    """A small compiled matrix product whose sizes are no multiples of 8 is full: 16 bits would be copied to be padded.
-
-    A product with much arithmetic per byte gains more by 16 bits than the copies cost.
-    """
-    graph = view.graph
-    count = Prices(graph, view.traits).elements
-    strokes: Strokes = {}
-    for op in graph.ops:
-        if not (op.compiled and op.kind in view.traits.matrices and graph.shapes):
-            continue
-        touched = sorted({tensor for site in op.sites for tensor in graph.touched[site]})
-        padded = sum(count(tensor) for tensor in touched if _is_padded(graph.shapes[tensor]))
-        moved = sum(map(count, touched))
-        work = graph.work[graph.sites[op.sites[0]].op] if graph.work else 0
-        if 2 * padded > moved > WORTH_COPYING and work < BUSY * moved:
-            strokes.update((s, Stroke(Paint.FULL, "keep_padded_full")) for s in op.sites if canvas[s] is Paint.LOW)
-    return strokes
-
-
-def _is_padded(shape: Shape) -> bool:
-    """Whether one of the last two sizes, those of the matrix, is known to be no multiple of 8."""
-    return shape is not None and any(size is not None and size % ALIGNED for size in shape[-2:])
 
 
 def keep_updates_full(view: PolicyView, canvas: Canvas) -> Strokes:
