@@ -8,6 +8,7 @@ and the body of a loop is counted once: the result measures the program and is n
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -25,6 +26,9 @@ MOVES = frozenset(["convert", "broadcast", "reshape", "bitcast", "transpose", "c
 
 PICKS = frozenset(["slice", "dynamic-slice", "gather"])
 """Instructions that read only the part of their first operand that they return."""
+
+PASSES = frozenset(["convert", "bitcast", "reshape", "copy", "negate"])
+"""Instructions that make each number of one number: if a part of the results is needed, so is a part of the others."""
 
 
 @dataclass(frozen=True)
@@ -95,14 +99,31 @@ def _kernel(module: Module, instruction: Instruction, made: dict[str, Instructio
 
 
 def _picked(fused: Sequence[Instruction], number: int, size: int) -> int:
-    """How many bytes of an operand a fusion reads: if it only takes parts of it, the bytes of those parts."""
+    """How many bytes of an operand a fusion reads: if it only takes parts of it, cast or not, those parts."""
+    named = {one.name: one for one in fused}
+    uses: dict[str, list[Instruction]] = {name: [] for name in named}
+    for one in fused:
+        for name in dict.fromkeys(one.operands):
+            uses.get(name, []).append(one)
+
+    def part(name: str) -> float:
+        """How much of a value is needed, at most all of it."""
+        if not uses[name]:
+            return 1.0
+        return min(1.0, sum(needed(one, named[name]) for one in uses[name]))
+
+    def needed(use: Instruction, made: Instruction) -> float:
+        count, whole = (prod(one.arrays[0].dims) for one in (use, made))
+        first = use.operands[0] == made.name
+        if use.opcode in PICKS and first:
+            return part(use.name) * count / whole
+        if use.opcode == "dynamic-update-slice" and first:
+            return 0.0
+        alone = sum(name in named for name in use.operands) == 1
+        return part(use.name) if alone and use.opcode in PASSES and count == whole else 1.0
+
     inside = [one.name for one in fused if one.opcode == "parameter" and one.operands == (str(number),)]
-    uses = [one for one in fused if inside and inside[0] in one.operands]
-    if uses and all(one.opcode in PICKS and one.operands[0] == inside[0] for one in uses):
-        return sum(one.arrays[0].size for one in uses)
-    if uses and all(one.opcode == "dynamic-update-slice" and one.operands[0] == inside[0] for one in uses):
-        return 0
-    return size
+    return int(size * part(inside[0])) if inside else size
 
 
 def written(instruction: Instruction) -> Sequence[Array]:
