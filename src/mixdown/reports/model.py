@@ -65,10 +65,10 @@ class CastRow:
 
 @dataclass(frozen=True)
 class MergedRow:
-    """One op that is run in place of several of the program."""
+    """One op that is run in place of several of the program, or a variance that is computed in one pass with a mean."""
 
     op: int
-    parts: tuple[str, ...]  # the names of those
+    parts: tuple[str, ...]  # the names of those; of a variance, the one that squared the differences from the mean
 
 
 @dataclass(frozen=True)

@@ -102,7 +102,6 @@ STEPS: dict[str, Callable[[], Any]] = {
     "layers, over another axis": lambda: step(layered((16, 16), axis=1)),
     "layers, without a scale": lambda: step(layered(scale=False)),
     "layers, without an offset": lambda: step(layered(center=False)),
-    "compiled by XLA": lambda: step(model(), jit_compile=True),
 }
 
 

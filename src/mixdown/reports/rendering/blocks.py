@@ -107,9 +107,12 @@ def against(mixed: int, float32: int) -> str:
 
 def _merged(graph: GraphReport) -> Iterator[str]:
     """What takes the place of ops that are listed nowhere else."""
-    if graph.merged:
-        kinds = _counted(Counter(graph.ops[each.op].kind for each in graph.merged))
-        yield f"{kinds}, with gradients, in place of {sum(len(each.parts) for each in graph.merged)} ops spelled out."
+    norms = [each for each in graph.merged if len(each.parts) > 1]
+    if norms:
+        kinds = _counted(Counter(graph.ops[each.op].kind for each in norms))
+        yield f"{kinds}, with gradients, in place of {sum(len(each.parts) for each in norms)} ops spelled out."
+    if variances := len(graph.merged) - len(norms):
+        yield f"Variances computed in one pass over the values with their means: {variances}."
 
 
 def _counted(kinds: Counter[str]) -> str:

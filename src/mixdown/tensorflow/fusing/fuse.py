@@ -1,18 +1,22 @@
-"""Normalizations of a function or graph, and of all it calls, put onto one op each: `fused`."""
+"""Normalizations of a function or graph, and of all it calls, put onto one op each: `fused`.
+
+Where XLA compiles them they stay spelled out, and only their variances are computed otherwise.
+"""
 
 from collections import ChainMap
 from collections.abc import Collection, Mapping, Sequence
 from copy import deepcopy
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from mixdown.core import Policy
 from mixdown.rules import Category
 from mixdown.rules.layer_names import LayerScopes
 from mixdown.tensorflow.fusing.batch_norms import BatchNorm, batch_norms
-from mixdown.tensorflow.fusing.fused_nodes import FORWARD, FusedNodes
+from mixdown.tensorflow.fusing.fused_nodes import FORWARD
 from mixdown.tensorflow.fusing.layer_norms import layer_norms
 from mixdown.tensorflow.fusing.norm_nodes import BatchNormNodes, LayerNormNodes
 from mixdown.tensorflow.fusing.norms import ANCHOR
+from mixdown.tensorflow.fusing.one_pass import OnePass, variances
 from mixdown.tensorflow.fusing.patterns import Wires
 from mixdown.tensorflow.fusing.surroundings import Surroundings
 from mixdown.tensorflow.protos import bodies
@@ -23,13 +27,25 @@ Name = tuple[str, str]
 """A normalization: the function it is in, "" for the outermost graph, and the node that makes its result."""
 
 
+class Replacement(Protocol):
+    """Nodes that take the place of others."""
+
+    @property
+    def placed(self) -> Mapping[str, Sequence[Any]]:
+        """By the name of a node that they replace, the nodes in its place."""
+
+    @property
+    def redirected(self) -> Mapping[str, str]:
+        """Which values are read in place of others, "" for terms of a sum that has fewer now."""
+
+
 class FusedOp(NamedTuple):
-    """One normalization that became two ops."""
+    """One normalization that became two ops, or one variance that is computed otherwise."""
 
     function: str
     norm: str  # the node that made its result
     name: str  # its op
-    gradient: str  # the op that computes its gradients
+    gradient: str  # the op that computes its gradients, "" for a variance
     parts: tuple[str, ...]  # the ops that they replace
     moves: int  # how often these moved a value as large as its input, less how often the two ops do
 
@@ -51,7 +67,7 @@ def fused(
 ) -> Fused:
     """Copies of a body and of the functions it calls in which normalizations are one op, if the policy permits that.
 
-    What XLA compiles stays as it is: there, spelling an op out costs nothing.
+    What XLA compiles stays spelled out, which costs nothing there, but computes a variance in one pass with the mean.
 
     Args:
         body: the outermost graph, or function.
@@ -65,9 +81,9 @@ def fused(
         return Fused(tree, library)
     compiled = bodies.compiled(tree, library)
     copies = [
-        (one, [])
-        if index in compiled or not any(node.op == ANCHOR for node in one.nodes)
-        else _fused_body(one, policy, preserved if index == 0 else (), without)
+        (_in_one_pass if index in compiled else _on_one_op)(one, policy, preserved if index == 0 else (), without)
+        if any(node.op == ANCHOR for node in one.nodes)
+        else (one, [])
         for index, one in enumerate(tree)
     ]
     changed = {copy.function: copy.proto for copy, ops in copies if ops and copy.function}
@@ -82,17 +98,39 @@ def _permits(policy: Policy) -> bool:
     return base.rules == "documented" and base.strategy == "optimal" and listed not in (Category.BARRIER, Category.DENY)
 
 
-def _fused_body(
+def _in_one_pass(
+    body: Body, policy: Policy, preserved: Collection[str], without: Collection[Name]
+) -> tuple[Body, list[FusedOp]]:
+    wires = Wires(body)
+    around, scopes, taken = Surroundings(wires, preserved), LayerScopes(wires.nodes), set(wires.nodes)
+    new = [
+        OnePass(each, taken)
+        for each in variances(wires)
+        if (body.function, each.name) not in without
+        and not _is_named(each.parts, policy, wires, scopes)
+        and around.may_replace(each.parts, {each.mean, each.name}, each.onlookers)
+    ]
+    ops = [FusedOp(body.function, each.found.name, each.found.name, "", (each.found.squares,), 0) for each in new]
+    gone = {name for each in new for name in each.found.parts}
+    return (_written(body, wires, gone, new) if new else body), ops
+
+
+def _is_named(names: Collection[str], policy: Policy, wires: Wires, scopes: LayerScopes) -> bool:
+    """Whether a rule of the policy is about one of these nodes."""
+    return any(rule.matches(wires.nodes[name].op, name, scopes) for rule in policy.overrides for name in names)
+
+
+def _on_one_op(
     body: Body, policy: Policy, preserved: Collection[str], without: Collection[Name]
 ) -> tuple[Body, list[FusedOp]]:
     wires = Wires(body)
     around, scopes, taken = Surroundings(wires, preserved), LayerScopes(wires.nodes), set(wires.nodes)
     gone: set[str] = set()
-    new: list[FusedNodes] = []
+    new: list[BatchNormNodes | LayerNormNodes] = []
     ops = []
     for norm in (*batch_norms(wires), *layer_norms(wires)):
         its = around.going(norm)
-        named = any(rule.matches(wires.nodes[name].op, name, scopes) for rule in policy.overrides for name in its)
+        named = _is_named(its, policy, wires, scopes)
         if (body.function, norm.name) in without or named or not around.may_go(norm, its) or its & gone:
             continue
         gone |= its
@@ -102,7 +140,7 @@ def _fused_body(
     return (_written(body, wires, gone, new) if ops else body), ops
 
 
-def _written(body: Body, wires: Wires, gone: Collection[str], new: Sequence[FusedNodes]) -> Body:
+def _written(body: Body, wires: Wires, gone: Collection[str], new: Sequence[Replacement]) -> Body:
     """A copy of a body in which some nodes are replaced by others."""
     placed = {name: nodes for one in new for name, nodes in one.placed.items()}
     instead = {old: text for one in new for old, text in one.redirected.items()}

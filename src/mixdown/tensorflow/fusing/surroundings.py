@@ -45,18 +45,31 @@ class Surroundings:
     def may_go(self, norm: Norm, gone: set[str]) -> bool:
         """Whether nodes can be replaced and nobody else will miss them."""
         others = {norm.node(value) for value in norm.outputs if value in norm.match}
-        nodes = [self._wires.nodes[name] for name in gone]
-        known = gone | {norm.node("dx")}
         ends = {norm.node(value) for value in norm.ends if value in norm.match}
         return (
-            gone.isdisjoint(self._preserved | ends)
-            and not any(self._is_missed(name) or self._readers(name) - known for name in gone - others)
+            gone.isdisjoint(ends)
+            and self.may_replace(gone, others, {norm.node("dx")})
+            and not any(self._is_summed(norm, value, gone) for value in norm.unsummed)
+            and gone.isdisjoint(self._upstream(norm, ("scale", "offset")))
+        )
+
+    def may_replace(self, gone: Collection[str], others: Collection[str], known: Collection[str]) -> bool:
+        """Whether other nodes can take the place of some.
+
+        Args:
+            gone: the nodes.
+            others: those of them whose results anybody may read, since others make these.
+            known: who may read the results of the rest.
+        """
+        gone = set(gone)
+        nodes = [self._wires.nodes[name] for name in gone]
+        return (
+            gone.isdisjoint(self._preserved)
+            and not any(self._is_missed(name) or self._readers(name) - gone - {*known} for name in gone - {*others})
             and all(self._waiting[name] | self._beside[name] <= gone for name in gone)
             and all(node_name(text) in gone for node in nodes for text in node.input if text[:1] == "^")
             and len({node.device for node in nodes}) == 1
             and not any(name[:1] == "_" and name not in HARMLESS for node in nodes for name in node.attr)
-            and not any(self._is_summed(norm, value, gone) for value in norm.unsummed)
-            and gone.isdisjoint(self._upstream(norm, ("scale", "offset")))
         )
 
     def _upstream(self, norm: Norm, values: Iterable[str]) -> list[str]:

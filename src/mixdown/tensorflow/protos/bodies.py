@@ -25,6 +25,7 @@ CALLS = {
 of tf.data, call functions too, but outside of this computation: they are not followed."""
 
 GROUP = "api_implements"  # marks functions among which TensorFlow chooses one by device, as RNN layers do
+EXACT = "_mixdown_exact"  # marks nodes of ours that compute statistics
 MUST_COMPILE = "_XlaMustCompile"  # marks functions that XLA compiles, with all they call
 
 PREDICATED = {"If", "StatelessIf", "Case", "StatelessCase"}  # their first input only chooses

@@ -221,6 +221,8 @@ class _NodeReader:
         mark = node.attr.get(KEEP_MARK)
         if mark is not None and mark.b:
             return f"it carries the mark {KEEP_MARK}"
+        if bodies.EXACT in node.attr:
+            return "it computes a mean or a variance, which must be exact"
         where = self._device(node, body)
         if not anywhere and not self.policy.admits(where):
             return f"it runs on a {where}, which the policy leaves alone"

@@ -56,8 +56,10 @@ def _recorded(reading: Reading, smaller: Fused) -> Reading:
 
 
 def _without_gain(plan: Plan, smaller: Fused) -> frozenset[Name]:
-    """The normalizations that cannot be 16-bit, and all of them if none is."""
-    graph, names = plan.graph, {(op.function, op.name): (op.function, op.norm) for op in smaller.ops}
+    """The normalizations that cannot be 16-bit, and all of them if none is; variances if nothing is."""
+    variances = frozenset((op.function, op.norm) for op in smaller.ops if not op.gradient)
+    norms = [op for op in smaller.ops if op.gradient]
+    graph, names = plan.graph, {(op.function, op.name): (op.function, op.norm) for op in norms}
     sites = [
         (names[op.function, op.name], op, site)
         for op in graph.ops
@@ -66,4 +68,5 @@ def _without_gain(plan: Plan, smaller: Fused) -> frozenset[Name]:
     ]
     low = {norm for norm, _, site in sites if plan.paints[site] is Paint.LOW}
     able = {norm for norm, op, site in sites if op.frozen is None and graph.sites[site].kernel}
-    return frozenset(names.values()) - (able if low else set())
+    idle = frozenset(names.values()) - (able if low else set())
+    return idle if plan.changes_anything else idle | variances
