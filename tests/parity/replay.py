@@ -30,6 +30,7 @@ ORDER = {
             "alone",
             "cut",
             "rest",
+            "leave_alone",
         ),
     ),
 }
@@ -85,6 +86,7 @@ RULES: dict[str, Rule] = {
     "retarget": low_beside_low,
     "conduit_rounding": lambda _: FULL,
     "alone": lambda _: FULL,
+    "leave_alone": lambda _: FULL,
     "rest": lambda _: FULL,
     "keep_tables_full": lambda at: FULL if at.causes else None,
     "keep_updates_full": lambda at: FULL if at.category is Category.INFER else None,

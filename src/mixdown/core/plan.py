@@ -11,6 +11,7 @@ from mixdown.core.check import offenders
 from mixdown.core.graph import Graph
 from mixdown.core.override import Override
 from mixdown.core.paint import Cast, Paint, Stroke, casts_of
+from mixdown.core.painting.leave_alone import leave_alone
 from mixdown.core.painting.strategies import paint
 from mixdown.core.policy import Policy
 from mixdown.core.policy_view import PolicyView
@@ -85,7 +86,11 @@ class Plan:
     @property
     def idle_reason(self) -> str:
         """Why nothing is low, "" if something is."""
-        return "" if self.changes_anything else f"no op in it can run in {self.policy.low}"
+        if self.changes_anything:
+            return ""
+        if any(history[-1].stage == leave_alone.__name__ for history in self.strokes):
+            return f"it would move more bytes with {self.policy.low} copies of what it reads than it does in float32"
+        return f"no op in it can run in {self.policy.low}"
 
     @property
     def idle_overrides(self) -> list[Override]:

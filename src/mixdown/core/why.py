@@ -29,6 +29,7 @@ REASONS = {
     "unite": "it must have the dtype of {causes}",
     "retarget": "it is a cast of your program, and all ops that read it, such as {causes}, are {low}",
     "conduit_rounding": "it carries a value into or out of a function, and an op that stays float32 reads it",
+    "leave_alone": "with {low} copies of what it reads the whole function would move more bytes than in float32",
     "alone": "no chain of {low} ops connects it with an op on the allow list",
 }
 """Stage -> the sentence for its strokes, where the reason does not lie in the lists or in the graph itself."""
@@ -36,7 +37,7 @@ REASONS = {
 LAST = "no op on the allow list follows it: final results are computed in float32"
 """The sentence of `keep_updates_full` where no variable is written."""
 
-UNCAUSED = ("conduit_rounding", "alone")
+UNCAUSED = ("conduit_rounding", "alone", "leave_alone")
 """Stages whose strokes have no other site as their cause; without one, those of other stages come from a frozen tie."""
 
 

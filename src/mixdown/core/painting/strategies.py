@@ -5,6 +5,7 @@ from __future__ import annotations
 from mixdown.core.paint import Canvas, Stroke
 from mixdown.core.painting.cut import cut, unite
 from mixdown.core.painting.keep_full import keep_tables_full, keep_updates_full
+from mixdown.core.painting.leave_alone import leave_alone
 from mixdown.core.painting.sensitive import guard, meet
 from mixdown.core.painting.stages import STAGES, freeze_lists, match_lists, rest, seed, strip, taint
 from mixdown.core.policy_view import PolicyView
@@ -12,7 +13,7 @@ from mixdown.core.policy_view import PolicyView
 STRATEGIES = {
     "optimal": (
         *(seed, freeze_lists, taint, match_lists, strip),
-        *(keep_tables_full, keep_updates_full, guard, meet, unite, cut, rest),
+        *(keep_tables_full, keep_updates_full, guard, meet, unite, cut, rest, leave_alone),
     ),
     "grappler": STAGES,
 }
