@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
+from mixdown.core import gc_pause
 from mixdown.core.gc_pause import collector_paused
 
 
@@ -14,6 +15,7 @@ from mixdown.core.gc_pause import collector_paused
 def nothing_frozen() -> Iterator[None]:
     """The tests freeze what they load; here the collector sees all of it."""
     gc.unfreeze()
+    gc_pause._frozen.clear()
     yield
     gc.freeze()
 
@@ -45,6 +47,21 @@ def test_what_others_keep_from_the_collector_stays_there() -> None:
     with collector_paused():
         assert [[]]
     assert gc.get_freeze_count() >= len(kept)  # others may die meanwhile
+
+
+def test_what_others_keep_is_counted_once_because_that_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts: list[int] = []
+
+    def counted(count: Callable[[], int] = gc.get_freeze_count) -> int:
+        counts.append(count())
+        return counts[-1]
+
+    monkeypatch.setattr(gc, "get_freeze_count", counted)
+    gc.freeze()
+    for _ in range(3):
+        with collector_paused():
+            pass
+    assert len(counts) == 1
 
 
 def test_a_collector_that_was_off_stays_off() -> None:

@@ -26,7 +26,9 @@ def collector_paused() -> Iterator[None]:
 
 def _age_all() -> None:
     """Count all objects as old ones: a plan lives long, and looking for cycles in it at once takes a while."""
-    if gc.get_freeze_count():  # somebody else keeps objects from the collector
+    if not _frozen and (count := gc.get_freeze_count()):
+        _frozen.append(count)
+    if _frozen:
         return
     try:
         gc.freeze()
@@ -35,6 +37,7 @@ def _age_all() -> None:
 
 
 _pausing: set[object] = set()  # the blocks that stopped the collector
+_frozen: list[int] = []  # how many objects somebody else keeps from it, counted once: that takes the longer the more
 
 
 def _restart() -> None:
