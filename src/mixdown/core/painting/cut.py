@@ -243,7 +243,7 @@ def _unconnected(view: PolicyView, final: Canvas) -> set[int]:
     """Low sites that no chain of low sites connects with an allow op: they would be rounded for no faster arithmetic.
 
     A cast of the program is no link of such a chain: its result was no 16-bit value before. A sum that is accumulated
-    in float32 may read what an allow op rounds for itself.
+    in float32 may read what an allow op rounds for itself. What a compiler would store in float32 needs no such chain.
     """
     if view.policy.level is Level.ELEMENT_WISE_ONLY:
         return set()
@@ -255,6 +255,7 @@ def _unconnected(view: PolicyView, final: Canvas) -> set[int]:
             links[one].append(other)
             links[other].append(one)
     roots = [site for site in view.sites_of(Category.ALLOW) if low[site]]
+    roots += filter(view.prices.is_stored_wider, sites)
     for total in [site for site in sites if view.graph.kinds[site] in view.traits.accumulated]:
         readers = (site for index in view.graph.touched[total] for site in view.graph.tensors[index].consumers)
         for root in readers:

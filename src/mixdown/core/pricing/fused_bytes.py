@@ -66,6 +66,10 @@ class FusedPrices(Prices):
             self._savings[site] = full - low
         return self._savings[site]
 
+    def is_stored_wider(self, site: int) -> bool:
+        """Whether a compiler stores a value in float32, for certain, that it could store in 16 bits."""
+        return not self.fusion.stored_in_full.isdisjoint(self.fusion.made[site])
+
     def bonds(self, tensor: int) -> list[Bond]:
         """What it costs if a value and its readers have different paints: kernels take casts in."""
         found = self._bonds.get(tensor)
@@ -129,9 +133,29 @@ class FusedPrices(Prices):
         low = full = 0
         for tensor in fusion.made[site]:
             if (price := fusion.prices[tensor]) is not None:
-                low, full = low + price[0], full + price[1]
+                low, full = low + price[0] + self._needless_rounding(tensor), full + price[1]
                 continue
             value = fusion.values[tensor]
             count = self.elements(tensor) * (1 + len(value.kernels) + len(value.libraries))
             low, full = low + LOW_BYTES * count, full + FULL_BYTES * count
         return low, full
+
+    def _needless_rounding(self, tensor: int) -> int:
+        """A multiple of one value, which nobody stores, need not be rounded, nor the constant in it."""
+        low, full = self.fusion.prices[tensor] or (0, 0)
+        if low != full or self._kinds[self.graph.tensors[tensor].site] not in self.traits.scales:
+            return 0
+        return 5 * HINT if self._is_multiple(tensor) else 0
+
+    def _is_multiple(self, tensor: int) -> bool:
+        """Whether a value is made of one other, element by element, and that is no softmax."""
+        fusion = self.fusion
+        first = True
+        while fusion.elementwise[site := self.graph.tensors[tensor].site]:
+            large = [i for i in fusion.read[site] if fusion.sizes[i] > 1]
+            if self._kinds[site] in self.traits.normalizations | self.traits.spreads or (first and len(large) != 1):
+                return False
+            if len(large) != 1:
+                break
+            tensor, first = large[0], False
+        return True

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import inf
 
-from mixdown.core.pricing.fusion_rounds import SMALL, Rounds
+from mixdown.core.pricing.fusion_rounds import LONG, SMALL, Rounds
 from mixdown.core.pricing.fusion_values import FULL_BYTES, LOW_BYTES, NOTHING, Sources, Value
-from mixdown.core.pricing.kernel_graph import KernelGraph
+from mixdown.core.pricing.kernel_graph import Kernel, KernelGraph
 
-CHEAP = 5.0
-"""Less arithmetic than this, counted as in `Value.work`, holds no exponential and no error function."""
+CHEAP = 9.0
+"""Less arithmetic than this, counted as in `Value.work`, holds no error function."""
 WORTH_STORING = 2**16
 """Smaller values, in elements, are left to the compiler: a kernel takes some time to start."""
 
@@ -47,11 +47,16 @@ class Fusion(KernelGraph):
         return self._settled[2]
 
     @cached_property
-    def _settled(self) -> tuple[list[Value], list[tuple[int, int] | None], set[int]]:
-        """All three; what else the rounds need is not kept."""
+    def stored_in_full(self) -> set[int]:
+        """The values that cost more in float32, and are stored then."""
+        return self._settled[3]
+
+    @cached_property
+    def _settled(self) -> tuple[list[Value], list[tuple[int, int] | None], set[int], set[int]]:
+        """All four; what else the rounds need is not kept."""
         rounds = Rounds(self, self.free)
         rounds.run()
-        return rounds.values, rounds.prices, rounds.surely_stored
+        return rounds.values, rounds.prices, rounds.surely_stored, rounds.stored_in_full
 
     def pays_to_store(self, t: int) -> bool:
         """Whether to store a value in 16 bits moves fewer bytes than what the compiler does if it is not told to.
@@ -73,10 +78,14 @@ class Fusion(KernelGraph):
         behind = frozenset(source for source in sources if not self._is_spread(source))
         costs = [self._bytes(behind - others, size) for others in value.kernels.values()]
         read = LOW_BYTES * size * len(costs)
-        if value.libraries:  # it is stored for them in any case, by a kernel that takes a single cheap reduction in
-            joins = len(costs) == 1 and max(value.kernels) < 0 and value.work < CHEAP
+        if value.libraries:  # it is stored for them in any case, by a kernel that takes in a single long reduction
+            joins = len(costs) == 1 and self._is_long(max(value.kernels), size) and value.work < CHEAP
             return not joins and read < sum(costs)
         return self._bytes(behind, size) + LOW_BYTES * size + read < sum(costs)
+
+    def _is_long(self, kernel: Kernel, size: int) -> bool:
+        """Whether a kernel is a reduction of so many numbers to each one that it takes two steps."""
+        return kernel < 0 and LONG * sum(self.sizes[t] for t in self.made[~kernel]) < size
 
     def _is_spread(self, t: int) -> bool:
         """Whether a value repeats small ones, which nobody stores."""

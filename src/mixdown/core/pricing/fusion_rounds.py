@@ -31,8 +31,8 @@ SMALL = 8
 
 JOINED = 2.5
 """Less arithmetic than this is done anew in a reduction that the kernel which stores a value takes in."""
-LONG = 2**13
-"""A reduction of so many numbers to one takes two steps, the first of which is taken in; of 4,096 it is not."""
+LONG = 2**12
+"""A reduction of more numbers than this to one takes two steps, the first of which is taken in."""
 DOUBT = 0.3
 """What float32 is charged of the bytes of storing a value, where the model sees no difference: it may be mistaken."""
 SURE = 1.5
@@ -61,6 +61,7 @@ class Rounds:
         self._masks: dict[int, Sources] = {}
         self._add_masks()
         self.surely_stored: set[int] = set()
+        self.stored_in_full: set[int] = set()
         self.prices: list[tuple[int, int] | None] = [None] * len(tensors)
         # Computed anew by the compiler, although the model says they are stored: softmax in a loss, rows looked up.
         lookups = [site for site, kind in enumerate(graph.graph.kinds) if kind in graph.traits.lookups]
@@ -284,6 +285,7 @@ class Rounds:
         in_full, full_stored = self._cost(t, site, rest, low=False)
         # A function of one stored value is computed wherever that is read.
         inputs = max(len(value.sources), sum(self._sizes[i] > 1 for i in self._graph.read[site]))
+        (self.stored_in_full.add if full_stored and in_full > in_low else self.stored_in_full.discard)(t)
         if in_full >= in_low and inputs > 1:
             doubtful = DOUBT * LOW_BYTES * size * (1 + len(joined(value.kernels, self._joins)))
             in_full = max(in_full, in_low + int(doubtful))
@@ -327,7 +329,7 @@ class Rounds:
         if value.work >= JOINED or any(map(self._is_dear, sources)):
             return set()
         reductions = ((kernel, others) for kernel, others in value.kernels.items() if others <= sources)
-        return {kernel for kernel, _ in reductions if self._results.get(kernel, inf) <= size // LONG}
+        return {kernel for kernel, _ in reductions if LONG * self._results.get(kernel, inf) < size}
 
     def _inputs(self, t: int, site: int, *, low: bool) -> Sources:
         """The stored tensors that a value is computed from in one dtype, each of which is priced anew with it."""

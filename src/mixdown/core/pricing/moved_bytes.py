@@ -73,6 +73,10 @@ class Prices:
         """What the op saves by 16 bits; less than nothing if it loses."""
         return self.full(site) - self.low(site)
 
+    def is_stored_wider(self, site: int) -> bool:  # noqa: ARG002 - no op is computed inside another kernel
+        """Whether a compiler stores a value in float32, for certain, that it could store in 16 bits."""
+        return False
+
     def cast(self, tensor: int) -> int:
         """What a cast of a tensor moves."""
         return 0 if self.graph.tensors[tensor].folds else CAST_BYTES * self.elements(tensor)
