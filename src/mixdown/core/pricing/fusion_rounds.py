@@ -304,7 +304,7 @@ class Rounds:
         sources = self._inputs(t, site, low=low)
         each = {source: self._size_of(source, copies=low) for source in sources}
         read, stored = sum(each.values()), size * (LOW_BYTES if low else FULL_BYTES)
-        taken = self._taken_in(value, size, sources) if value.libraries else ()
+        taken = self._taken_in(t, size, sources) if value.libraries else ()
         readers = []
         for (kernel, others), (arithmetic, written) in zip(value.kernels.items(), rest, strict=True):
             if kernel not in taken:
@@ -324,9 +324,10 @@ class Rounds:
         anew = sum(missing_of(each, others) for kernel, others in kernels.items() if kernel not in taken)
         return anew + (copied + read if value.libraries else 0), False
 
-    def _taken_in(self, value: Value, size: int, sources: Sources) -> set[Kernel]:
+    def _taken_in(self, t: int, size: int, sources: Sources) -> set[Kernel]:
         """The long reductions that read nothing else: the kernel that casts a value for library calls takes them in."""
-        if value.work >= JOINED or any(map(self._is_dear, sources)):
+        value, viewed = self.values[t], any(self._views[site] for site in self._graph.readers[t])
+        if viewed or value.work >= JOINED or any(map(self._is_dear, sources)):
             return set()
         reductions = ((kernel, others) for kernel, others in value.kernels.items() if others <= sources)
         return {kernel for kernel, _ in reductions if LONG * self._results.get(kernel, inf) < size}
