@@ -76,12 +76,17 @@ class Fusion(KernelGraph):
         if kind not in traits.sums or not value.stored:
             return False
         behind = frozenset(source for source in sources if not self._is_spread(source))
-        costs = [self._bytes(behind - others, size) for others in value.kernels.values()]
-        read = LOW_BYTES * size * len(costs)
+        needed = {kernel: self._needed(kernel, size) for kernel in value.kernels}
+        costs = [self._bytes(behind - others, needed[kernel]) for kernel, others in value.kernels.items()]
+        read = LOW_BYTES * sum(needed.values())
         if value.libraries:  # it is stored for them in any case, by a kernel that takes in a single long reduction
             joins = len(costs) == 1 and self._is_long(max(value.kernels), size) and value.work < CHEAP
             return not joins and read < sum(costs)
         return self._bytes(behind, size) + LOW_BYTES * size + read < sum(costs)
+
+    def _needed(self, kernel: Kernel, size: int) -> int:
+        """How many numbers of a value a kernel needs: of a value that is cut up, as many as it makes."""
+        return size if kernel < 0 else min(size, self.sizes[kernel])
 
     def _is_long(self, kernel: Kernel, size: int) -> bool:
         """Whether a kernel is a reduction of so many numbers to each one that it takes two steps."""
