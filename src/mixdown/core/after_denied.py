@@ -6,12 +6,11 @@ included. The results of others, such as Mean and Softmax, are no larger than wh
 that is divided by a constant too large for 16 bits, as in the gradient of a mean; a sum of few numbers grows no more
 than AddN, which may be 16-bit, and less than matrix products. A statistic (a mean, a variance) must be exact, and so
 must the arithmetic that applies it to the values it was taken of; the result of that is a normalized value, which is as
-safe as any other. `saturated_powers` need not be denied at all.
+safe as any other.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Sequence
 
 from mixdown.core.graph import Graph, walk
@@ -71,31 +70,3 @@ def _grown(graph: Graph, growing: Sequence[int], soft: Sequence[bool], own: Sequ
                 found.add(reader)
                 queue.append(reader)
     return found
-
-
-def saturated_powers(graph: Graph, traits: Traits, categories: Sequence[Category]) -> list[int]:
-    """The sites of denied powers that may overflow, because only a saturating function reads them, as tanh in GELU.
-
-    Such a function makes the same of Inf as of the power. On the way there a power is scaled by constants and added to
-    other values, but to no other power: so no NaN can come out.
-    """
-    kinds = graph.kinds
-    powers = [site for site, kind in enumerate(kinds) if kind in traits.powers and categories[site] is Category.DENY]
-    if not powers:
-        return []
-    passes = [kind in traits.sums or kind in traits.scales for kind in kinds]
-    spans = {site: {site, *walk([site], graph.successors, passes)} for site in powers}
-    often = Counter(site for span in spans.values() for site in span)
-    constants = {tensor.site for tensor in graph.tensors if tensor.folds}
-    out = []
-    for site, span in spans.items():
-        ends = {after for s in span for after in graph.successors[s]} - span
-        others = {s: [before for before in graph.predecessors[s] if before not in span] for s in span - {site}}
-        if (
-            all(graph.successors[s] and often[s] == 1 for s in span)
-            and all(kinds[s] in traits.saturating for s in ends)
-            and all(len(graph.predecessors[s]) == len(its) + 1 for s, its in others.items())
-            and all(constants.issuperset(its) for s, its in others.items() if kinds[s] in traits.scales)
-        ):
-            out.append(site)
-    return out

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from mixdown.core.after_denied import after_denied, saturated_powers
+from mixdown.core.after_denied import after_denied
 from mixdown.core.exactness import Need, Subject, needs, spoilt
 from mixdown.core.graph import Agreement, Graph, Role, Tie, walk
 from mixdown.core.override import Override
@@ -53,10 +53,9 @@ class PolicyView:
     def _listed(self) -> list[Category]:
         """The category of every site by its kind."""
         out = list(self._by_kind)
-        powers = [s for s in saturated_powers(self.graph, self.traits, out) if self.graph.kinds[s] not in self._named]
         for site in self.bounded:
             out[site] = Category.BARRIER
-        for site in (*self._last_sums, *powers, *self.outer):
+        for site in (*self._last_sums, *self.outer):
             out[site] = self.policy.at_level(Category.INFER)
         return out
 

@@ -61,7 +61,6 @@ TRAITS = Traits(
     whole=kinds("add add_any mul sub"),
     saturating=kinds("erf erfc logistic tanh"),
     limited=kinds("erf erfc logistic tanh"),
-    powers=kinds("integer_pow"),
     divides=kinds("div"),  # a constant that is divided is read as `reciprocal`
     absorbs=kinds("add add_any sub"),
     digit_readers=kinds("ceil cos eq floor ne nextafter rem round sin tan"),

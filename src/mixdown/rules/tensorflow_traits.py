@@ -64,7 +64,6 @@ TRAITS = Traits(
     whole=kinds("Add AddN AddV2 FloorDiv Mul Prod Sub"),
     saturating=frozenset(),  # TensorFlow's lists know of none
     limited=kinds("Erf Erfc Sigmoid Tanh"),
-    powers=frozenset(),
     divides=frozenset(),  # a constant may as well be divided: `tensorflow/reading/builder.py` tells
     absorbs=kinds("Add AddN AddV2 Sub"),
     digit_readers=kinds("""

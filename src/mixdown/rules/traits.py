@@ -37,7 +37,6 @@ class Traits:
     whole: frozenset[str]  # make integers of integers
     saturating: frozenset[str]  # make small numbers of whatever they read: what follows them follows no denied op
     limited: frozenset[str]  # make small numbers of whatever they read, Inf included: safe to store behind a denied op
-    powers: frozenset[str]  # keep the sign of what they read, and overflow
     divides: frozenset[str]  # divide by a constant that they read; elsewhere a constant says so itself
     absorbs: frozenset[str]  # sums and differences, in which a number that the dtype is too coarse for does not matter
     digit_readers: frozenset[str]  # the last digits of what they read decide what they make
