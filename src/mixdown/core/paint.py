@@ -39,12 +39,19 @@ class Cast(NamedTuple):
     to: Paint
 
 
-def casts_of(graph: Graph, paints: Sequence[Paint]) -> list[Cast]:
-    """One cast behind every tensor that is read in another paint than it is made in."""
+def casts_of(graph: Graph, paints: Sequence[Paint], reads: Sequence[Paint] | None = None) -> list[Cast]:
+    """One cast behind every tensor that is read in another paint than it is made in.
+
+    Args:
+        graph: the graph.
+        paints: per site, its paint.
+        reads: per site, what it reads, if that is not always its paint.
+    """
+    reads = paints if reads is None else reads
     out = []
     for index, tensor in enumerate(graph.tensors):
         made = paints[tensor.site]
-        wanted = next((paints[site] for site in tensor.consumers if paints[site] is not made), None)
+        wanted = next((reads[site] for site in tensor.consumers if reads[site] is not made), None)
         if wanted is not None:
             out.append(Cast(index, wanted))
     return out

@@ -48,7 +48,7 @@ class Plan:
     @cached_property
     def casts(self) -> tuple[Cast, ...]:
         """The conversions that the paints take."""
-        return tuple(casts_of(self.graph, self.paints))
+        return tuple(casts_of(self.graph, self.paints, reads_of(self.view, self.paints)))
 
     @cached_property
     def stored(self) -> tuple[int, ...]:
@@ -158,13 +158,31 @@ def make_plan(graph: Graph, policy: Policy) -> Plan:
         demoted = _demote(graph, demoted, culprits)
 
 
+def reads_of(view: PolicyView, paints: Sequence[Paint]) -> Sequence[Paint]:
+    """Per site, in which precision it reads: sums that are stored in bfloat16 add float32 values as they are.
+
+    A GPU adds bfloat16 numbers in float32 anyway, and XLA leaves out that they are rounded before.
+    """
+    graph = view.graph
+    if view.policy.low != "bfloat16" or not graph.is_compiled:
+        return paints
+    reads = list(paints)
+    for tensor in graph.tensors:
+        if paints[tensor.site] is Paint.FULL:
+            for site in tensor.consumers:
+                if graph.kinds[site] in view.traits.widens and graph.ops[graph.sites[site].op].compiled:
+                    reads[site] = Paint.FULL
+    return reads
+
+
 def summary_of(view: PolicyView, paints: Sequence[Paint]) -> str:
     """What an assignment of paints comes to, in one line: arithmetic, bytes moved, and last the numbers of ops."""
     graph, low, effort = view.graph, view.policy.low, effort_of(view.prices, paints)
     ops = {site.op for site, paint in zip(graph.sites, paints, strict=True) if paint is Paint.LOW}
+    casts = len(casts_of(graph, paints, reads_of(view, paints)))
     work = f"{effort.share} of the matrix arithmetic in {low}, " if effort.flops else ""
     moved = f"{effort.bytes / effort.float32_bytes:.2f} of the bytes of float32, " if effort.float32_bytes else ""
-    return f"{work}{moved}{len(ops)} of {len(graph.ops)} float32 ops, {len(casts_of(graph, paints))} casts"
+    return f"{work}{moved}{len(ops)} of {len(graph.ops)} float32 ops, {casts} casts"
 
 
 def _demote(graph: Graph, demoted: Mapping[int, str], culprits: Mapping[int, str]) -> dict[int, str]:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from mixdown.core import Paint, Plan
 from mixdown.core.paint import casts_of
+from mixdown.core.plan import reads_of
 from mixdown.core.pricing.effort import Effort, effort_of
 from mixdown.core.pricing.machines import CAST_BYTES, Machine
 from mixdown.core.pricing.moved_bytes import is_known
@@ -41,6 +42,7 @@ def graph_report(plan: Plan, name: str, kind: str, facts: Facts | None = None) -
     names = python_names([op.function for op in plan.graph.ops])
     ops = [_op_row(plan, index, inputs, facts, names) for index, inputs in enumerate(_inputs(plan))]
     low = {site.op for site, paint in zip(plan.graph.sites, paints, strict=True) if paint is Paint.LOW}
+    casts = casts_of(plan.graph, paints, reads_of(plan.view, paints))
     return GraphReport(
         name=name,
         kind=kind,
@@ -49,7 +51,7 @@ def graph_report(plan: Plan, name: str, kind: str, facts: Facts | None = None) -
         reason="" if low else plan.idle_reason or KEPT_REASON,
         policy=plan.policy.to_dict(),
         ops=tuple(ops),
-        casts=tuple(_cast_row(plan, tensor, to) for tensor, to in casts_of(plan.graph, paints)),
+        casts=tuple(_cast_row(plan, tensor, to) for tensor, to in casts),
         advice=advise([op.name for op in ops], [product for product in facts.products if product.op in low]),
         effort=_predicted(plan, paints, effort, facts.machine),
         is_compiled=plan.graph.is_compiled,

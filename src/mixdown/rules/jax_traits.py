@@ -52,6 +52,7 @@ TRAITS = Traits(
     epilogues=kinds("add"),
     selections=kinds("max min reduce_max reduce_min reduce_window_max reduce_window_min"),
     sums=kinds("add add_any"),
+    widens=frozenset(),
     totals=kinds("reduce_sum"),
     accumulated=kinds("reduce_sum"),
     passes=_VIEWS | kinds("broadcast_in_dim concatenate max min neg pad rev select_n slice transpose"),

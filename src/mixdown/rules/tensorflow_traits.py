@@ -55,6 +55,7 @@ TRAITS = Traits(
     epilogues=kinds("BiasAdd BiasAddV1"),
     selections=kinds("Max MaxPool MaxPool3D MaxPoolV2 Min"),
     sums=kinds("Add AddN AddV2"),
+    widens=kinds("Add AddN AddV2"),
     totals=kinds("BiasAddGrad Sum"),
     accumulated=frozenset(),  # gradients of biases are a kind of their own here, and on the infer list
     passes=_VIEWS,

@@ -28,6 +28,7 @@ class Traits:
     epilogues: frozenset[str]  # absorbed by the library call before them
     selections: frozenset[str]  # return one of the values they are given; derivatives look for that very value again
     sums: frozenset[str]
+    widens: frozenset[str]  # of these, those that the host can write to add in float32 and round only what they make
     totals: frozenset[str]  # add up numbers of one input
     accumulated: frozenset[str]  # sums that are accumulated in float32 whatever they read
     passes: frozenset[str]  # pass a sum on to the product that reads it

@@ -8,6 +8,7 @@ from typing import Any
 
 from mixdown.core import Cast, Paint, Plan
 from mixdown.core.paint import casts_of
+from mixdown.core.plan import reads_of
 from mixdown.tensorflow.protos import signatures
 from mixdown.tensorflow.protos.bodies import Body, calls, cast_node, reached
 from mixdown.tensorflow.protos.library import rename_calls, unused
@@ -38,15 +39,19 @@ def apply(
         also: functions that get a twin even if nothing in them changes.
         paints: what each site gets, where that is not what the plan says.
     """
-    casts = plan.casts if paints is None else casts_of(plan.graph, paints)
-    copies = _Copies(reading, plan.paints if paints is None else paints, plan.policy.low)
+    paints = plan.paints if paints is None else paints
+    reads = reads_of(plan.view, paints)
+    copies = _Copies(reading, paints, reads, plan.policy.low)
     for op, origin in zip(plan.graph.ops, reading.origins, strict=True):
         for site in op.sites:
-            if copies.paints[site] is Paint.LOW:
+            if copies.paints[site] is Paint.LOW and reads[site] is Paint.LOW:
                 copies.lower(origin, plan.graph.sites[site].attribute)
+    for tensor, made in enumerate(plan.graph.tensors):
+        if copies.paints[made.site] is Paint.LOW and reads[made.site] is Paint.FULL:
+            copies.round(tensor)
     for tensor in plan.stored:
         copies.store(tensor)
-    for cast in casts:
+    for cast in casts_of(plan.graph, paints, reads):
         copies.insert(cast)
     return copies.twinned(new_name, also)
 
@@ -91,8 +96,8 @@ class EditedBody:
 class _Copies:
     """Copies of the bodies, made when first changed."""
 
-    def __init__(self, reading: Reading, paints: Sequence[Paint], low: str) -> None:
-        self.reading, self.paints = reading, paints
+    def __init__(self, reading: Reading, paints: Sequence[Paint], reads: Sequence[Paint], low: str) -> None:
+        self.reading, self.paints, self.reads = reading, paints, reads
         self.names = {Paint.LOW: low, Paint.FULL: "float32"}
         self.dtypes = {Paint.LOW: signatures.LOW_TYPES[low], Paint.FULL: signatures.FLOAT}
         self.low = self.dtypes[Paint.LOW]
@@ -139,18 +144,25 @@ class _Copies:
         for _, reader, position in uses:
             copy.redirect(reader, position, output)
 
+    def round(self, tensor: int) -> None:
+        """Let all readers of what a sum makes in float32 read it in 16 bits."""
+        self._convert(tensor, self.reading.uses[tensor], Paint.FULL, Paint.LOW)
+
     def insert(self, cast: Cast) -> None:
         """Put one cast behind a tensor and let its consumers of the other paint read that."""
+        made, uses = self.reading.graph.tensors[cast.tensor], self.reading.uses[cast.tensor]
+        crossing = [use for use, site in zip(uses, made.consumers, strict=True) if self.reads[site] is cast.to]
+        self._convert(cast.tensor, crossing, self.paints[made.site], cast.to)
+
+    def _convert(self, tensor: int, uses: Sequence[tuple[int, int, int]], made: Paint, to: Paint) -> None:
         graph = self.reading.graph
-        tensor, uses = graph.tensors[cast.tensor], self.reading.uses[cast.tensor]
-        crossing = [use for use, site in zip(uses, tensor.consumers, strict=True) if self.paints[site] is cast.to]
-        body, *first = crossing[0]
-        copy, maker = self.copy(body), self.reading.origins[graph.sites[tensor.site].op].node
-        node, _, port = tensor.name.rpartition(":")
-        types = self.dtypes[self.paints[tensor.site]], self.dtypes[cast.to]
+        body, *first = uses[0]
+        copy, maker = self.copy(body), self.reading.origins[graph.sites[graph.tensors[tensor].site].op].node
+        node, _, port = graph.tensors[tensor].name.rpartition(":")
+        types = self.dtypes[made], self.dtypes[to]
         device = copy.all_nodes[maker].device if maker >= 0 else ""
-        output = copy.add_cast(copy.text(*first), f"{node}/cast_{port}_to_{self.names[cast.to]}", *types, device)
-        for _, reader, position in crossing:
+        output = copy.add_cast(copy.text(*first), f"{node}/cast_{port}_to_{self.names[to]}", *types, device)
+        for _, reader, position in uses:
             copy.redirect(reader, position, output)
 
     def twinned(self, new_name: Callable[[str], str], also: Collection[str]) -> Applied:
