@@ -59,6 +59,7 @@ TRAITS = Traits(
     steep=_STEEP,
     products=kinds("dot_general ragged_dot_general"),
     scales=kinds("div mul reciprocal"),
+    multiplies=kinds("mul"),
     whole=kinds("add add_any mul sub"),
     saturating=kinds("erf erfc logistic tanh"),
     limited=kinds("erf erfc logistic tanh"),

@@ -62,6 +62,7 @@ TRAITS = Traits(
     steep=frozenset(),  # softmax and cross-entropy are ops of their own here
     products=kinds("BatchMatMul BatchMatMulV2 BatchMatMulV3 Einsum MatMul"),
     scales=kinds("Div DivNoNan Inv Mul MulNoNan RealDiv Reciprocal"),
+    multiplies=kinds("Mul MulNoNan"),
     whole=kinds("Add AddN AddV2 FloorDiv Mul Prod Sub"),
     saturating=frozenset(),  # TensorFlow's lists know of none
     limited=kinds("Erf Erfc Sigmoid Tanh"),

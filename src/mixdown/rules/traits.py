@@ -35,6 +35,7 @@ class Traits:
     steep: frozenset[str]  # turn a small error into a large one: what only they read stays full
     products: frozenset[str]  # of matrices, unless they sum over nothing
     scales: frozenset[str]  # multiply or divide
+    multiplies: frozenset[str]  # of these, those that multiply
     whole: frozenset[str]  # make integers of integers
     saturating: frozenset[str]  # make small numbers of whatever they read: what follows them follows no denied op
     limited: frozenset[str]  # make small numbers of whatever they read, Inf included: safe to store behind a denied op

@@ -143,7 +143,7 @@ class FusedPrices(Prices):
     def _needless_rounding(self, tensor: int) -> int:
         """A multiple of one value, which nobody stores, need not be rounded, nor the constant in it."""
         low, full = self.fusion.prices[tensor] or (0, 0)
-        if low != full or self._kinds[self.graph.tensors[tensor].site] not in self.traits.scales:
+        if low != full or self._kinds[self.graph.tensors[tensor].site] not in self.traits.multiplies:
             return 0
         return 5 * HINT if self._is_multiple(tensor) else 0
 
