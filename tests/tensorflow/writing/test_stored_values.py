@@ -16,6 +16,7 @@ SIZE = 1024  # of a side: the values have as many elements as are worth storing
 SPEC = tf.TensorSpec([SIZE, SIZE], tf.float32)
 VALUES = np.random.default_rng(0).normal(size=(SIZE, SIZE)).astype("float32")
 WEIGHTS = (VALUES.T / SIZE).astype("float32")
+NEARBY = (VALUES + WEIGHTS).astype("float32")
 
 
 def block(x: Any) -> Any:
@@ -26,6 +27,12 @@ def block(x: Any) -> Any:
     variance = tf.reduce_mean(tf.math.squared_difference(total, mean), 1, keepdims=True)
     normal = (total - mean) * tf.math.rsqrt(1 + variance)
     return tf.nn.relu(normal @ w + total) @ w
+
+
+def differences(x: Any) -> Any:
+    """A difference of nearly equal values, read by a product, by another one behind a Relu, and by a sum."""
+    w, apart = tf.constant(WEIGHTS), tf.add_n([tf.sin(x), -tf.sin(tf.constant(NEARBY))])
+    return apart @ w + tf.nn.relu(apart) @ w + tf.reduce_sum(apart, 0)
 
 
 def rewritten(function: Any, low: str = "bfloat16") -> Any:
@@ -72,3 +79,12 @@ def test_a_function_that_runs_uncompiled_too_has_no_barrier_and_runs_both_ways()
     with mixdown.rewriting(Policy(low="bfloat16", devices="all")):
         found = both(VALUES)
     assert np.abs(found).max() < 0.02
+
+
+def test_a_sum_that_is_stored_in_bfloat16_adds_float32_values_as_they_are() -> None:
+    compiled = tf.function(differences, jit_compile=True, autograph=False)
+    assert barriers(rewritten(compiled)) == ["AddN/stored_0"]
+    exact = compiled(VALUES)
+    with mixdown.rewriting(Policy(low="bfloat16", devices="all")):
+        found = compiled(VALUES)
+    assert np.linalg.norm(found - exact) < 0.01 * np.linalg.norm(exact)
