@@ -7,6 +7,7 @@ decided as the compiler does it, by time (`kernel_time.py`); what it costs is co
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import cache
 from math import inf
 
 from mixdown.core.pricing.fusion_values import (
@@ -79,7 +80,7 @@ class Rounds:
         self._priced_by: list[list[int]] = [[] for _ in self.values]  # per value, those that were priced by reading it
         # Per value, whether its sources, the kernels that read it, and its price have to be found again.
         self._old_sources, self._old_kernels, self._old_prices = ([True] * len(tensors) for _ in range(3))
-        self._epilogues: dict[int, bool] = {}
+        self._is_epilogue = cache(graph.is_epilogue)
         self._tells = graph.has_loops  # whether to note what a change concerns; at first, all of it comes later anyway
 
     def run(self) -> None:
@@ -234,9 +235,9 @@ class Rounds:
                 continue
             old[t] = False
             value = values[t]
-            if len(value.kernels) + bool(value.libraries) <= 1:  # whoever reads it computes it
-                prices[t], low, stored = (0, 0), False, False
-            else:
+            prices[t], low, stored = (0, 0), False, False
+            self.stored_in_full.discard(t)
+            if len(value.kernels) + bool(value.libraries) > 1:  # or else whoever reads it computes it
                 (in_low, low_stored), (in_full, full_stored) = self._price(t, site)
                 prices[t], low = (in_low, in_full), in_low < in_full and site in free
                 stored = low_stored if low else full_stored
@@ -252,11 +253,6 @@ class Rounds:
                 self._computed_anew(t)
                 for before in self._graph.read[site]:
                     self._old_kernels[before] = True
-
-    def _is_epilogue(self, site: int) -> bool:
-        if site not in self._epilogues:
-            self._epilogues[site] = self._graph.is_epilogue(site)
-        return self._epilogues[site]
 
     def _is_dear(self, t: int) -> bool:
         """Whether the compiler may not store a value, although the model says so, and need more to compute it anew."""
@@ -285,7 +281,8 @@ class Rounds:
         in_full, full_stored = self._cost(t, site, rest, low=False)
         # A function of one stored value is computed wherever that is read.
         inputs = max(len(value.sources), sum(self._sizes[i] > 1 for i in self._graph.read[site]))
-        (self.stored_in_full.add if full_stored and in_full > in_low else self.stored_in_full.discard)(t)
+        if full_stored and in_full > in_low:
+            self.stored_in_full.add(t)
         if in_full >= in_low and inputs > 1:
             doubtful = DOUBT * LOW_BYTES * size * (1 + len(joined(value.kernels, self._joins)))
             in_full = max(in_full, in_low + int(doubtful))
