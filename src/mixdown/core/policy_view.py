@@ -202,7 +202,7 @@ class PolicyView:
     def prices(self) -> Prices:
         """What every choice costs, in bytes moved."""
         soft = self.mask(Category.INFER, Category.CLEAR)
-        unsafe = self._unsafe - self._rounded_sums if self._ends_taint else set()
+        unsafe = self.unsafe - self._rounded_sums
         free = {site for site, its in enumerate(soft) if its and self.supports[site] and site not in unsafe}
         return prices_of(self.graph, self.traits, self.categories, self.supports, free - self.kept)
 
@@ -250,7 +250,7 @@ class PolicyView:
             for index, site in enumerate(graph.sites)
             if graph.ops[site.op].compiled
             and self.supports[index]
-            and index not in self._unsafe
+            and index not in self.unsafe
             and (
                 self.categories[index] is Category.CLEAR
                 or (self.categories[index] is Category.INFER and index in below)
@@ -258,9 +258,11 @@ class PolicyView:
         }
 
     @cached_property
-    def _unsafe(self) -> set[int]:
-        count = Prices(self.graph, self.traits).elements
-        sizes = [count(tensor) for tensor in range(len(self.graph.tensors))]
+    def unsafe(self) -> set[int]:
+        """Compiled sites that must be full because of denied ops before them."""
+        if not self._ends_taint:
+            return set()
+        sizes = list(map(Prices(self.graph, self.traits).elements, range(len(self.graph.tensors))))
         scales = self.traits.scales
         small = {site for site, need in self.exact.items() if need.is_small and self.graph.kinds[site] in scales}
         return after_denied(self.graph, self.traits, self.categories, sizes, small)

@@ -226,7 +226,8 @@ def _free(view: PolicyView, canvas: Canvas) -> list[bool]:
             case Category.CLEAR:
                 out.append(site.role is not Role.VARIABLE_READ)
             case _:
-                out.append(category is Category.INFER and (index in below or index in view.may_follow_denied))
+                follows = index in view.may_follow_denied or (index in below and index not in view.unsafe)
+                out.append(category is Category.INFER and follows)
     return out
 
 

@@ -14,14 +14,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import inf
 
-from mixdown.core.pricing.fusion_rounds import LONG, SMALL, Rounds
+from mixdown.core.pricing.fusion_rounds import LONG, SMALL, WORTH_STORING, Rounds
 from mixdown.core.pricing.fusion_values import FULL_BYTES, LOW_BYTES, NOTHING, Sources, Value
 from mixdown.core.pricing.kernel_graph import Kernel, KernelGraph
 
 CHEAP = 9.0
 """Less arithmetic than this, counted as in `Value.work`, holds no error function."""
-WORTH_STORING = 2**16
-"""Smaller values, in elements, are left to the compiler: a kernel takes some time to start."""
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,8 @@ JOINED = 2.5
 """Less arithmetic than this is done anew in a reduction that the kernel which stores a value takes in."""
 LONG = 2**12
 """A reduction of more numbers than this to one takes two steps, the first of which is taken in."""
+WORTH_STORING = 2**16
+"""Smaller values, in elements, are left to the compiler: a kernel takes some time to start."""
 DOUBT = 0.3
 """What float32 is charged of the bytes of storing a value, where the model sees no difference: it may be mistaken."""
 SURE = 1.5
@@ -283,7 +285,7 @@ class Rounds:
         inputs = max(len(value.sources), sum(self._sizes[i] > 1 for i in self._graph.read[site]))
         if full_stored and in_full > in_low:
             self.stored_in_full.add(t)
-        if in_full >= in_low and inputs > 1:
+        if in_full >= in_low and inputs > 1 and size >= WORTH_STORING:
             doubtful = DOUBT * LOW_BYTES * size * (1 + len(joined(value.kernels, self._joins)))
             in_full = max(in_full, in_low + int(doubtful))
         return (in_low, low_stored), (in_full, full_stored)
