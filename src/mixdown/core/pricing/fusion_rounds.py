@@ -285,7 +285,7 @@ class Rounds:
         inputs = max(len(value.sources), sum(self._sizes[i] > 1 for i in self._graph.read[site]))
         if full_stored and in_full > in_low:
             self.stored_in_full.add(t)
-        if in_full >= in_low and inputs > 1 and size >= WORTH_STORING:
+        if in_full >= in_low and inputs > 1 and size >= WORTH_STORING and site in self._free:
             doubtful = DOUBT * LOW_BYTES * size * (1 + len(joined(value.kernels, self._joins)))
             in_full = max(in_full, in_low + int(doubtful))
         return (in_low, low_stored), (in_full, full_stored)
