@@ -91,6 +91,9 @@ def test_gelus_in_float16_and_their_gradients_survive_cubes_that_overflow() -> N
         return jnp.sum(x @ w / 64)
 
     w, x = jnp.eye(16), jnp.linspace(-60, 60, 16 * 16).reshape(16, 16)  # the cube of 41 is Inf in float16
+    made = mixed.rewritten_jaxpr(network, w, x, policy=HALF)
+    cubes = [each for each in equations(made.jaxpr) if each.primitive.name == "integer_pow"]
+    assert [str(cube.invars[0].aval.dtype) for cube in cubes] == ["float32"] * 4
     got, want = (jax.jit(jax.grad(each))(w, x) for each in (mixed.rewrite(network, HALF), network))
     assert float(jnp.max(jnp.abs(got - want))) <= 0.01 * float(jnp.max(jnp.abs(want)))
 

@@ -161,7 +161,7 @@ def make_plan(graph: Graph, policy: Policy) -> Plan:
 def reads_of(view: PolicyView, paints: Sequence[Paint]) -> Sequence[Paint]:
     """Per site, in which precision it reads: sums that are stored in bfloat16 add float32 values as they are.
 
-    A GPU adds bfloat16 numbers in float32 anyway, and XLA leaves out that they are rounded before.
+    A GPU without bfloat16 arithmetic adds in float32 anyway, and XLA leaves out that the numbers are rounded before.
     """
     graph = view.graph
     if view.policy.low != "bfloat16" or not graph.is_compiled:
